@@ -1,0 +1,133 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"tidemark/event"
+)
+
+// What a task decides on.
+var (
+	// ErrOutOfRange: the offset asked for is below the log start or above the end.
+	ErrOutOfRange = errors.New("offset out of range")
+	// ErrNoSpace: less free disk than the floor; the apply did not begin.
+	ErrNoSpace = errors.New("no space left for an apply")
+	// ErrNoState: there is no state of the partition here.
+	ErrNoState = errors.New("no state")
+)
+
+// Store is the durable state of one partition. Get and View may be called from
+// any goroutine; Apply from one at a time.
+type Store interface {
+	// Identity is what the state is the state of.
+	Identity() Identity
+	// Progress is as of the last Apply.
+	Progress() Progress
+	// Apply merges the totals, which come in key order, and next in one atomic
+	// batch. On return both are visible to Get and View together; they are
+	// durable after Flush, or some time later: any crash keeps a prefix of the
+	// applies, each whole. ErrNoSpace where it was not begun.
+	Apply(totals iter.Seq2[[]byte, []byte], next Progress) error
+	// Get appends the key's total to dst; false where there is none.
+	Get(dst, key []byte) ([]byte, bool, error)
+	// Guard returns the instant of the key's history in cut mode guard.
+	Guard(key []byte) (event.Time, bool, error)
+	// View opens a consistent read view; the caller closes it soon.
+	View() (View, error)
+	// Flush makes all applies durable.
+	Flush() error
+	// Close flushes and closes; views must be closed before.
+	Close() error
+}
+
+// View is a consistent view of a Store at one position.
+type View interface {
+	// Position is the next offset that the view does not hold.
+	Position() (int64, error)
+	Get(dst, key []byte) ([]byte, bool, error)
+	// Scan yields the totals of keys >= from in key order; both slices are
+	// valid until the next step. It ends early on an error, which Err returns.
+	Scan(from []byte) iter.Seq2[[]byte, []byte]
+	Err() error
+	Close() error
+}
+
+// Feed is the log of one partition from some offset on.
+type Feed interface {
+	// Next returns the next batch, waiting for one; ErrOutOfRange where the
+	// log no longer, or not yet, has the offset. The batch is valid until the
+	// following call.
+	Next(ctx context.Context) (*Batch, error)
+	Close()
+}
+
+// DeadLetter takes bad records. It is shared by all tasks.
+type DeadLetter interface {
+	// Send takes one bad record; what it needs of it, it copies.
+	Send(ctx context.Context, bad BadRecord) error
+	// Flush returns once all that was sent is stored. The position of a bad
+	// record is applied only after it.
+	Flush(ctx context.Context) error
+}
+
+// Log is the topic whose records are folded.
+type Log interface {
+	// Topic describes the topic as it is now; ErrNoTopic where it does not exist.
+	Topic(ctx context.Context) (Topic, error)
+	// Bounds asks for the first offset there is, and the end that is readable.
+	Bounds(ctx context.Context, partition int32) (start, end int64, err error)
+	// Open starts reading partition at offset.
+	Open(partition int32, offset int64) Feed
+}
+
+// Topic describes a topic.
+type Topic struct {
+	Name       string
+	ID         string // UUID in Kafka's base64 form, "" where the servers have none
+	Partitions int32
+}
+
+// ErrNoTopic: the topic does not exist (yet).
+var ErrNoTopic = errors.New("no such topic")
+
+// States opens and makes the local state of partitions.
+type States interface {
+	// Open opens the state of partition; ErrNoState where there is none. It
+	// compares nothing: the task decides by the Identity.
+	Open(partition int32) (Store, error)
+	// Create makes an empty state with identity and progress, durable on return.
+	Create(id Identity, p Progress) (Store, error)
+	// Drop removes a seed that was never completed. It is an error for a state
+	// with Progress.Seeded.
+	Drop(partition int32) error
+}
+
+// SeedStore is what a Seeder fills: the Store of a partition that is not yet
+// Seeded.
+type SeedStore interface {
+	// Seed writes totals, which come in key order: merged with what is there,
+	// or in its place.
+	Seed(totals iter.Seq2[[]byte, []byte], replace bool) error
+	// Guards writes the instants of keys, for Store.Guard, in key order.
+	Guards(guards iter.Seq2[[]byte, event.Time]) error
+	View() (View, error)
+}
+
+// Seeder brings the history.
+type Seeder interface {
+	// Cut resolves where the stream takes over in partition, as a number that
+	// will be stored. later says that the partition appeared after others had
+	// state: it begins at its beginning.
+	Cut(ctx context.Context, topic Topic, partition int32, later bool) (Cut, error)
+	// HasHistory says whether there is any; without it Seed is not called.
+	HasHistory() bool
+	// Seed loads the history into the stores of some partitions of the topic
+	// and returns how many documents each got. On an error the stores are
+	// dropped. ErrHopeless wraps an error that no retry mends.
+	Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (documents map[int32]int64, err error)
+}
+
+// ErrHopeless marks errors that end the service.
+var ErrHopeless = errors.New("cannot succeed")

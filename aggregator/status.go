@@ -1,0 +1,64 @@
+package aggregator
+
+// State is where a partition's task stands.
+type State uint8
+
+const (
+	Restoring State = iota
+	Bootstrapping
+	CatchingUp
+	Live   // it has reached the end that was readable when it was claimed
+	Gap    // retention removed records before they were folded
+	Paused // it waits, for Reason
+)
+
+var stateNames = [...]string{"restoring", "bootstrapping", "catching_up", "live", "gap", "paused"}
+
+// String is the state's name in answers.
+func (s State) String() string { return stateNames[s] }
+
+// PartitionStatus is one partition of this member at one moment.
+type PartitionStatus struct {
+	Topic      string
+	Partition  int32
+	State      State
+	Reason     string // for Gap, Paused, and while something is waited for
+	Answers    bool   // it was live after it was claimed: its answers count, also when Paused
+	Position   int64  // the next offset
+	End        int64  // the end that is readable; 0 until known
+	LogStart   int64
+	Epoch      int64
+	Counts     Counts // with the state: over crashes and hand-overs
+	Session    Counts // since this process claimed it
+	Gap        int64  // records lost to retention and accepted
+	Placement  Placement
+	Partitions int32 // of the topic when the state was made, for Placement
+	Keys       int64 // estimate
+	Bytes      int64 // of its state on disk
+	Cut        Cut
+	Documents  int64 // of the history in its seed
+	Seeded     bool
+	BadShare   float64 // of the last 1000 records
+}
+
+// Reading is one partition's answer about one key.
+type Reading struct {
+	Total    []byte // encoded; nil where the partition has none
+	Position int64  // the next offset that Total does not hold
+	Answers  bool   // as in PartitionStatus
+	State    State
+	Reason   string
+}
+
+// Entry is a key with its encoded total.
+type Entry struct{ Key, Total []byte }
+
+// Page is a stretch of one partition's keys.
+type Page struct {
+	Entries  []Entry
+	More     bool // keys follow the last entry
+	Position int64
+	Answers  bool
+	State    State
+	Reason   string
+}

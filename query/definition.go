@@ -1,0 +1,95 @@
+package query
+
+import "tidemark/event"
+
+// Definition is a parsed and bound query. It is immutable.
+type Definition struct {
+	SQL        string       // as the user wrote it
+	Topic      string       // the FROM name
+	Paths      []event.Path // every path that is read; expressions name them by slot
+	Where      Expr         // nil without WHERE
+	Keys       []Key        // in GROUP BY order
+	Aggregates []Aggregate  // in SELECT order
+	Columns    []Column     // in SELECT order: what an answer's row holds
+}
+
+// Key is one GROUP BY column.
+type Key struct {
+	Name string // the result name
+	Slot int    // into Paths
+}
+
+// Column is one column of a row: a key column, or an aggregate.
+type Column struct {
+	Name      string
+	Key       int // into Keys, or -1
+	Aggregate int // into Aggregates, or -1
+}
+
+// Func names an aggregate function.
+type Func uint8
+
+const (
+	Sum Func = iota
+	CountAll
+	Count
+	Min
+	Max
+	Avg
+	First
+	Last
+	MinBy
+	MaxBy
+	CollectSet
+)
+
+// Aggregate is one aggregate of the SELECT list.
+type Aggregate struct {
+	Func  Func
+	Name  string // the result name
+	Arg   Expr   // nil for CountAll
+	By    Expr   // the y of MinBy and MaxBy, else nil
+	Round *Type  // a cast round the aggregate, applied to the answer; nil without.
+	// CAST(max(x) AS timestamp), and so for min, first and last, means
+	// max(CAST(x AS timestamp)): there Arg is a Cast and Round is nil.
+}
+
+// TypeName names the target of a cast.
+type TypeName uint8
+
+const (
+	TypeTimestamp TypeName = iota
+	TypeDecimal            // exact, or (Precision, Scale) rounding HALF_UP
+	TypeBigint             // truncates toward zero; 64 bits
+	TypeString
+)
+
+// Type is the target of a cast.
+type Type struct {
+	Name             TypeName
+	Precision, Scale int32 // TypeDecimal with Precision 0 is exact
+}
+
+// Expr is a bound expression over one event: *Path, *Literal, *Cast and the
+// operators. Aggregators look for the first three to keep plain columns off
+// the evaluator.
+type Expr interface {
+	// Eval returns the value for the event in env. A NULL result has Kind
+	// Null or Missing. What went wrong on the way is noted in env.
+	Eval(env *Env) event.Value
+	// String is the canonical SQL text, the same for every spelling that
+	// means the same expression.
+	String() string
+}
+
+// Path reads one field.
+type Path struct {
+	Slot int // into Definition.Paths
+	Name string
+}
+
+// Cast converts X to Type.
+type Cast struct {
+	X    Expr
+	Type Type
+}
