@@ -98,7 +98,7 @@ type States interface {
 	// compares nothing: the task decides by the Identity.
 	Open(partition int32) (Store, error)
 	// Create makes an empty state with identity and progress, durable on return.
-	Create(id Identity, p Progress) (Store, error)
+	Create(id Identity, p Progress) (NewStore, error)
 	// Drop removes a seed that was never completed. It is an error for a state
 	// with Progress.Seeded.
 	Drop(partition int32) error
@@ -115,6 +115,18 @@ type SeedStore interface {
 	View() (View, error)
 }
 
+// NewStore is a Store just made: it may be seeded.
+type NewStore interface {
+	Store
+	SeedStore
+}
+
+// Seed is what a partition got of the history.
+type Seed struct {
+	Documents int64
+	Placement Placement // the partitioners that agree with every key seeded
+}
+
 // Seeder brings the history.
 type Seeder interface {
 	// Cut resolves where the stream takes over in partition, as a number that
@@ -124,10 +136,37 @@ type Seeder interface {
 	// HasHistory says whether there is any; without it Seed is not called.
 	HasHistory() bool
 	// Seed loads the history into the stores of some partitions of the topic
-	// and returns how many documents each got. On an error the stores are
-	// dropped. ErrHopeless wraps an error that no retry mends.
-	Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (documents map[int32]int64, err error)
+	// and returns what each got. On an error the stores are dropped by the
+	// caller. ErrHopeless wraps an error that no retry mends.
+	Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (map[int32]Seed, error)
 }
 
 // ErrHopeless marks errors that end the service.
 var ErrHopeless = errors.New("cannot succeed")
+
+// Commits is what the group keeps per partition: a display and a fence, never
+// the position.
+type Commits interface {
+	// Committed returns the group's commits of the topic, by partition.
+	Committed(ctx context.Context) (map[int32]Commit, error)
+	// Commit writes the commit of one partition under the member's present
+	// generation. ErrFenced where the group refuses this member.
+	Commit(ctx context.Context, partition int32, c Commit) error
+}
+
+// Commit is one committed offset with its metadata.
+type Commit struct {
+	Offset   int64
+	Metadata string
+}
+
+// ErrFenced: another member owns the partition now.
+var ErrFenced = errors.New("fenced by another owner")
+
+// Observer is told what tasks do, for metrics. Calls come from many goroutines.
+type Observer interface {
+	// Folded: a batch of records went into a delta in the time given.
+	Folded(records int, seconds float64)
+	// Applied: records went to disk in one batch.
+	Applied(records int, seconds float64)
+}

@@ -82,6 +82,9 @@ type Cut struct {
 	// Before, where not nil, is the instant of mode timestamp: events before
 	// it are in the history already.
 	Before *event.Time
+	// EventTime is the path of the instant that Before and mode guard compare;
+	// nil is the record's timestamp.
+	EventTime event.Path
 }
 
 // Identity is what a partition's state is the state of. It is written when the
