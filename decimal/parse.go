@@ -1,0 +1,189 @@
+package decimal
+
+import "math/big"
+
+// Parse reads a JSON number, all of text: an optional minus, digits without a
+// leading zero, a fraction, an exponent. ErrSyntax for anything else, ErrRange
+// for more than MaxDigits digits before or after the point. Trailing zeros of
+// the fraction are dropped. Neither the value of an exponent nor the number of
+// zeros costs memory.
+func Parse(text []byte) (Decimal, error) {
+	// The fast path: no exponent, digits that fit in 64 bits.
+	i, n := 0, len(text)
+	neg := n > 0 && text[0] == '-'
+	if neg {
+		i = 1
+	}
+	if n-i > maxPow64+1 || i == n {
+		return parseSlow(text)
+	}
+	var u uint64
+	start := i
+	for ; i < n; i++ {
+		c := text[i] - '0'
+		if c > 9 {
+			break
+		}
+		u = u*10 + uint64(c)
+	}
+	if i == start || text[start] == '0' && i-start > 1 {
+		return Decimal{}, ErrSyntax
+	}
+	var scale int
+	switch {
+	case i == n:
+		if n-start > maxPow64 {
+			return parseSlow(text) // 20 digits may have wrapped
+		}
+	case text[i] == '.':
+		i++
+		point := i
+		for n > point && text[n-1] == '0' {
+			n--
+		}
+		if point == len(text) {
+			return Decimal{}, ErrSyntax
+		}
+		for ; i < n; i++ {
+			c := text[i] - '0'
+			if c > 9 {
+				return parseSlow(text)
+			}
+			u = u*10 + uint64(c)
+		}
+		scale = n - point
+	default:
+		return parseSlow(text)
+	}
+	if neg {
+		d := Decimal{lo: -u, scale: int32(scale)}
+		if u != 0 {
+			d.hi = -1
+		}
+		return d, nil
+	}
+	return Decimal{lo: u, scale: int32(scale)}, nil
+}
+
+// maxExponent is where exponents stop growing while they are read: beyond the
+// length of any text, so that what is out of range stays so.
+const maxExponent = 1 << 48
+
+// parseSlow reads any number. The digits of the integer part and the fraction
+// are taken as one row with the point behind the first of them, moved by the
+// exponent; what counts is between the first and the last that is not zero.
+func parseSlow(text []byte) (Decimal, error) {
+	rest := text
+	neg := len(rest) > 0 && rest[0] == '-'
+	if neg {
+		rest = rest[1:]
+	}
+	integer := leadingDigits(rest)
+	if len(integer) == 0 || integer[0] == '0' && len(integer) > 1 {
+		return Decimal{}, ErrSyntax
+	}
+	rest = rest[len(integer):]
+	var fraction []byte
+	if len(rest) > 0 && rest[0] == '.' {
+		fraction = leadingDigits(rest[1:])
+		if len(fraction) == 0 {
+			return Decimal{}, ErrSyntax
+		}
+		rest = rest[1+len(fraction):]
+	}
+	var exponent int64
+	if len(rest) > 0 && rest[0]|0x20 == 'e' {
+		rest = rest[1:]
+		minus := len(rest) > 0 && rest[0] == '-'
+		if minus || len(rest) > 0 && rest[0] == '+' {
+			rest = rest[1:]
+		}
+		digits := leadingDigits(rest)
+		if len(digits) == 0 {
+			return Decimal{}, ErrSyntax
+		}
+		for _, c := range digits {
+			exponent = min(exponent*10+int64(c-'0'), maxExponent)
+		}
+		if minus {
+			exponent = -exponent
+		}
+		rest = rest[len(digits):]
+	}
+	if len(rest) > 0 {
+		return Decimal{}, ErrSyntax
+	}
+
+	row := digitRow{integer, fraction}
+	first, end := 0, len(integer)+len(fraction)
+	for first < end && row.at(first) == 0 {
+		first++
+	}
+	if first == end {
+		return Decimal{}, nil
+	}
+	for row.at(end-1) == 0 {
+		end--
+	}
+	point := int64(len(integer)) + exponent
+	if point-int64(first) > MaxDigits || int64(end)-point > MaxDigits {
+		return Decimal{}, ErrRange
+	}
+	scale := max(int64(end)-point, 0)
+	// Digits of the coefficient: to the last that counts, and the zeros from
+	// there to the point. At most 2·MaxDigits.
+	count := int(int64(end)-int64(first)) + int(max(point-int64(end), 0))
+	if count <= maxPow128 {
+		var u wide
+		for done := 0; done < count; {
+			k := min(count-done, maxPow64)
+			u, _ = u.mul64(pow10[k])
+			u = u.add64(row.chunk(first+done, k))
+			done += k
+		}
+		return fromWide(neg, u, int32(scale)), nil
+	}
+	c, part := new(big.Int), new(big.Int)
+	for done := 0; done < count; {
+		k := min(count-done, maxPow64)
+		c.Mul(c, part.SetUint64(pow10[k]))
+		c.Add(c, part.SetUint64(row.chunk(first+done, k)))
+		done += k
+	}
+	if neg {
+		c.Neg(c)
+	}
+	return fromBig(c, int32(scale)), nil
+}
+
+// leadingDigits is the longest start of text that is digits.
+func leadingDigits(text []byte) []byte {
+	for i, c := range text {
+		if c-'0' > 9 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// digitRow is the digits of an integer part and a fraction in one row, with
+// zeros after the end.
+type digitRow struct{ integer, fraction []byte }
+
+func (r digitRow) at(i int) uint64 {
+	if i < len(r.integer) {
+		return uint64(r.integer[i] - '0')
+	}
+	if i -= len(r.integer); i < len(r.fraction) {
+		return uint64(r.fraction[i] - '0')
+	}
+	return 0
+}
+
+// chunk is the number that the k digits from i on make; k is at most maxPow64.
+func (r digitRow) chunk(i, k int) (u uint64) {
+	for end := i + k; i < end; i++ {
+		u = u*10 + r.at(i)
+	}
+	return u
+}
