@@ -1,0 +1,96 @@
+# Everything that a developer and CI do. `make` shows this list.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tidemark
+# The linter lives in its own module: its dependencies are not ours.
+LINT_VERSION := v2.15.0
+LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)/golangci-lint
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+FUZZTIME ?= 10s
+BENCHTIME ?= 500ms
+BENCH_PACKAGES ?= ./decimal ./event ./aggregator ./store
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary into dist/
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o dist/tidemark ./cmd/tidemark
+
+.PHONY: test
+test: unit integration ## All tests: Go's with the race detector, then those on real servers
+
+.PHONY: unit
+unit: ## The Go tests with the race detector; no server is needed
+	go test -race ./...
+
+.PHONY: integration
+integration: setup ## The tests on a real Kafka and a real search node
+	go test -tags integration -count=1 -p 1 -timeout 25m ./internal/testkit/servers ./integration
+
+.PHONY: setup
+setup: ## Install what the real servers need (a JDK and Maven), where it is missing
+	@internal/testkit/servers/setup
+
+.PHONY: soak
+soak: setup ## The long crash runs: a million events, twenty kill -9 (SOAK_EVENTS, SOAK_KILLS, SOAK_SEED)
+	SOAK_EVENTS=$${SOAK_EVENTS:-1000000} SOAK_KILLS=$${SOAK_KILLS:-20} SOAK_SEED=$${SOAK_SEED:-1} \
+		go test -tags integration -count=1 -timeout 60m -v -run 'Kill' ./integration
+
+.PHONY: check
+check: fmt vet lint test clean-tree ## What a change must pass: fmt, vet, lint, all tests, generated files up to date
+
+.PHONY: fmt
+fmt: ## Fail where a file is not formatted
+	@files=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$files" ]; then echo "not formatted (gofmt -w mends it):"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, the suites on real servers too
+	go vet ./...
+	go vet -tags integration ./integration ./internal/testkit/servers
+
+.PHONY: lint
+lint: $(LINT) ## golangci-lint; the first run builds it, which takes some minutes
+	$(LINT) run ./...
+	$(LINT) run --build-tags integration ./integration/... ./internal/testkit/servers/...
+
+$(LINT):
+	@mkdir -p $(@D)
+	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+.PHONY: generate
+generate: ## Write the generated files anew (docs/configuration.md, golden files)
+	go generate ./...
+
+.PHONY: clean-tree
+clean-tree: generate ## Fail where generating changes a file
+	@changed=$$(git status --porcelain --untracked-files=no); \
+	if [ -n "$$changed" ]; then echo "changed by make generate:"; echo "$$changed"; exit 1; fi
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	@for pkg in $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Benchmarks of the packages on the path of an event
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCH_PACKAGES)
+
+.PHONY: image
+image: ## Build the container image (needs docker)
+	docker build --build-arg VERSION=$(VERSION) -t tidemark:$(VERSION) .
+
+.PHONY: clean
+clean: ## Remove what was built here; jars and the linter stay in the cache
+	rm -rf dist
