@@ -3,37 +3,289 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"tidemark/event"
 )
 
-// ErrNotOwned: the partition is not this member's.
-var ErrNotOwned = errors.New("partition is not owned by this member")
+var (
+	// ErrNotOwned: the partition is not this member's.
+	ErrNotOwned = errors.New("partition is not owned by this member")
+	// ErrClosing: the partition's store takes no reads: not yet, or no longer.
+	ErrClosing = errors.New("partition is closed to reads")
+	// ErrOtherDefinition: the state is of another definition.
+	ErrOtherDefinition = errors.New("another definition")
+)
 
-// ErrClosing: the partition's task is ending; its store takes no reads.
-var ErrClosing = errors.New("partition is closing")
+// Parts are what a Processor works with. Letters and Observer may be nil.
+type Parts struct {
+	Program  *Program
+	Log      Log
+	States   States
+	Seeder   Seeder
+	Commits  Commits
+	Letters  DeadLetter
+	Observer Observer
+	Logger   *slog.Logger
+}
 
-// Processor holds the tasks of the partitions of this member and answers
-// reads from them.
-type Processor struct{}
+// Tuning is how a Processor works. All fields are wanted, but EventTime.
+type Tuning struct {
+	Topic         string
+	ApplyRecords  int           // folded in memory before one batch to disk
+	ApplyInterval time.Duration // or this long
+	FlushInterval time.Duration // between two times of making applies durable
+	AcceptGap     bool          // go on over records that retention removed
+	EventTime     event.Path    // of a cut that compares events; nil is the record's timestamp
+}
+
+// Processor holds the tasks of the partitions of this member and answers reads
+// from them. Its methods may be called from any goroutine.
+type Processor struct {
+	options  Tuning
+	program  *Program
+	source   Log
+	states   States
+	commits  Commits
+	letters  DeadLetter
+	observer Observer
+	log      *slog.Logger
+	seeder   Seeder
+	seeding  *seeding
+	topic    *topicWatch
+	badLog   *badLog
+
+	started chan struct{} // closed by Run
+	failed  chan error    // the first error that ends the process
+
+	mu       sync.Mutex
+	ctx      context.Context // of the tasks; set by Run
+	ended    bool            // no more tasks
+	tasks    map[int32]*running
+	sessions map[int32]*sessionCounts
+}
+
+// running is a task with its end.
+type running struct {
+	*task
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// NewProcessor returns a processor without partitions.
+func NewProcessor(parts Parts, tuning Tuning) *Processor {
+	return &Processor{
+		options: tuning, program: parts.Program, source: parts.Log, states: parts.States,
+		commits: parts.Commits, letters: parts.Letters, observer: parts.Observer, log: parts.Logger,
+		seeder: parts.Seeder, seeding: newSeeding(parts.Seeder), topic: newTopicWatch(parts.Log),
+		badLog:  &badLog{log: parts.Logger, now: time.Now},
+		started: make(chan struct{}), failed: make(chan error, 1),
+		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},
+	}
+}
+
+// Run lets tasks work until ctx ends or one of them fails. When it returns all
+// tasks have applied what they could and their stores are closed.
+func (p *Processor) Run(ctx context.Context) error {
+	tasks, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	p.ctx = tasks
+	p.mu.Unlock()
+	close(p.started)
+
+	settle := time.NewTicker(badMinute / 6)
+	defer settle.Stop()
+	var err error
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case err = <-p.failed:
+			ended = true
+		case <-settle.C:
+			p.badLog.settle(false)
+		}
+	}
+	cancel()
+	p.mu.Lock()
+	p.ended = true
+	tasks_ := make([]*running, 0, len(p.tasks))
+	for _, r := range p.tasks {
+		tasks_ = append(tasks_, r)
+	}
+	p.mu.Unlock()
+	for _, r := range tasks_ {
+		<-r.done
+	}
+	p.badLog.settle(true)
+	select {
+	case late := <-p.failed: // while closing
+		err = errors.Join(err, late)
+	default:
+	}
+	return err
+}
+
+// Assign takes a partition that the group granted. It returns at once; a
+// partition that is held already stays as it is.
+func (p *Processor) Assign(partition int32) {
+	<-p.started
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended || p.tasks[partition] != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	r := &running{task: newTask(p, partition), cancel: cancel, done: make(chan struct{})}
+	p.tasks[partition] = r
+	decided := p.seeding.opening() // before the next is assigned, so that one pass serves both
+	go func() {
+		defer close(r.done)
+		defer cancel()
+		defer decided()
+		if err := r.run(ctx, decided); err != nil {
+			select {
+			case p.failed <- err:
+			default: // another one ends the process already
+			}
+		}
+	}()
+}
+
+// Revoke lets a partition go: what was folded is applied, and its store is
+// closed on return, unless ctx ends before.
+func (p *Processor) Revoke(ctx context.Context, partition int32) {
+	p.mu.Lock()
+	r := p.tasks[partition]
+	p.mu.Unlock()
+	if r == nil {
+		return
+	}
+	r.cancel()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		p.log.Warn("partition was revoked before its task could end", "partition", partition)
+		<-r.done
+	}
+	p.mu.Lock()
+	delete(p.tasks, partition)
+	p.mu.Unlock()
+}
+
+// sessionCounts are kept for the life of the process.
+func (p *Processor) sessionCounts(partition int32) *sessionCounts {
+	s := p.sessions[partition]
+	if s == nil {
+		s = &sessionCounts{}
+		p.sessions[partition] = s
+	}
+	return s
+}
+
+// find returns the task of a partition.
+func (p *Processor) find(partition int32) (*task, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.tasks[partition]; r != nil {
+		return r.task, nil
+	}
+	return nil, ErrNotOwned
+}
 
 // Status lists this member's partitions, by number.
-func (p *Processor) Status() []PartitionStatus { panic("aggregator: not built") }
+func (p *Processor) Status() []PartitionStatus {
+	p.mu.Lock()
+	tasks := make([]*task, 0, len(p.tasks))
+	for _, r := range p.tasks {
+		tasks = append(tasks, r.task)
+	}
+	p.mu.Unlock()
+	slices.SortFunc(tasks, func(a, b *task) int { return int(a.partition) - int(b.partition) })
+	status := make([]PartitionStatus, len(tasks))
+	for i, t := range tasks {
+		status[i] = t.status()
+	}
+	return status
+}
 
-// Get reads one key from one partition: store and pending deltas together.
+// Get reads one key from one partition: store and pending deltas together. It
+// returns ErrNotOwned, or an error of the store; a partition that does not
+// answer (yet) says so in the Reading.
 func (p *Processor) Get(ctx context.Context, partition int32, key []byte) (Reading, error) {
-	panic("aggregator: not built")
+	t, err := p.find(partition)
+	if err != nil {
+		return Reading{}, err
+	}
+	var r Reading
+	r.State, r.Reason, r.Answers = t.standing()
+	r.Total, r.Position, err = t.totals.get(key)
+	if errors.Is(err, ErrClosing) {
+		r.Answers, err = false, nil
+	}
+	return r, err
 }
 
-// Scan reads the first limit keys >= from that begin with prefix.
+// Scan reads the first limit keys >= from that begin with prefix, of which
+// either may be empty. Errors are as with Get.
 func (p *Processor) Scan(ctx context.Context, partition int32, from, prefix []byte, limit int) (Page, error) {
-	panic("aggregator: not built")
+	t, err := p.find(partition)
+	if err != nil {
+		return Page{}, err
+	}
+	var page Page
+	page.State, page.Reason, page.Answers = t.standing()
+	page.Entries, page.More, page.Position, err = t.totals.scan(from, prefix, limit)
+	if errors.Is(err, ErrClosing) {
+		page.Answers, err = false, nil
+	}
+	return page, err
 }
+
+// eachPage is how many keys Each reads at one view: enough that looking
+// through the pending deltas again for each page costs little.
+const eachPage = 16_384
 
 // Each calls f for every key of a partition with its encoded total, in key
-// order; both slices are valid during the call. It stops at f's error.
+// order; both slices are valid during the call. It stops at f's error, which
+// it returns. The Reading's Position is that of the first keys; each key's
+// total is as of a later one or the same.
 func (p *Processor) Each(ctx context.Context, partition int32, f func(key, total []byte) error) (Reading, error) {
-	panic("aggregator: not built")
+	var r Reading
+	var from []byte
+	for first := true; ; first = false {
+		if err := ctx.Err(); err != nil {
+			return r, err
+		}
+		page, err := p.Scan(ctx, partition, from, nil, eachPage)
+		if err != nil {
+			return r, err
+		}
+		if first {
+			r = Reading{Position: page.Position, Answers: page.Answers, State: page.State, Reason: page.Reason}
+		}
+		for _, e := range page.Entries {
+			if err := f(e.Key, e.Total); err != nil {
+				return r, err
+			}
+		}
+		if !page.More {
+			return r, nil
+		}
+		from = append(page.Entries[len(page.Entries)-1].Key, 0)
+	}
 }
 
 // Changed returns a channel that is closed after the next fold, or change of
-// state, of the partition.
-func (p *Processor) Changed(partition int32) <-chan struct{} { panic("aggregator: not built") }
+// state, of the partition; nil where it is not held.
+func (p *Processor) Changed(partition int32) <-chan struct{} {
+	t, err := p.find(partition)
+	if err != nil {
+		return nil
+	}
+	return t.totals.watch()
+}

@@ -66,6 +66,16 @@ func (c *Counts) Add(other Counts) {
 	}
 }
 
+// subtract takes other from c.
+func (c *Counts) subtract(other Counts) {
+	for i, n := range other.Results {
+		c.Results[i] -= n
+	}
+	for i, n := range other.Reasons {
+		c.Reasons[i] -= n
+	}
+}
+
 // Consumed is the number of records behind c.
 func (c *Counts) Consumed() (n int64) {
 	for _, r := range c.Results {
@@ -73,6 +83,15 @@ func (c *Counts) Consumed() (n int64) {
 	}
 	return n
 }
+
+// Cut modes, as the configuration names them.
+const (
+	CutEarliest  = "earliest"
+	CutLatest    = "latest"
+	CutOffsets   = "offsets"
+	CutTimestamp = "timestamp"
+	CutGuard     = "guard"
+)
 
 // Cut says where the stream takes over from the history in one partition. It
 // is resolved once, stored before the history is read, and kept.
@@ -97,6 +116,10 @@ type Identity struct {
 	Definition Definition
 	Cut        Cut
 	HasHistory bool // the state begins with a seed
+	// SeedPartitions are the partitions over which the history is spread: those
+	// of the topic when the first cut of the group was taken. A partition that
+	// appeared later gets none of it.
+	SeedPartitions int32
 }
 
 // Definition identifies a definition in a state.

@@ -1,0 +1,101 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// lastApply bounds the apply at a hand-over or at the end of the process: what
+// it does not write in this time is folded again from the log.
+const lastApply = 8 * time.Second
+
+// applyLoop applies what was folded, after enough records or time, and makes
+// it durable now and then. When ctx ends it applies the rest.
+func (t *task) applyLoop(ctx context.Context) error {
+	store := t.totals.store
+	applies := time.NewTicker(t.p.options.ApplyInterval)
+	defer applies.Stop()
+	flushes := time.NewTicker(t.p.options.FlushInterval)
+	defer flushes.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastApply)
+			defer cancel()
+			err := t.apply(last, store)
+			if last.Err() != nil {
+				t.log.Warn("the rest could not be applied in time; it will be folded again", "after", lastApply)
+				t.totals.discard()
+				return nil
+			}
+			return err
+		case <-t.kick:
+			err = t.apply(ctx, store)
+		case <-applies.C:
+			err = t.apply(ctx, store)
+		case <-flushes.C:
+			if err = store.Flush(); err != nil {
+				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// apply writes the pending deltas. The order is what makes it exact: the bad
+// records among them are stored first; then the topic is seen to be still the
+// one of the state, so that nothing of another topic gets in; then totals and
+// position go down in one batch.
+func (t *task) apply(ctx context.Context, store Store) error {
+	for {
+		delta, next := t.totals.freeze()
+		if delta == nil {
+			return nil
+		}
+		if t.p.letters != nil && delta.Counts.Results[Bad] > 0 {
+			if err := t.insist(ctx, holdLetter, func() error { return t.p.letters.Flush(ctx) }); err != nil {
+				return err
+			}
+		}
+		if err := t.sameTopic(ctx); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := t.insist(ctx, holdSpace, func() error { return store.Apply(delta.Sorted(nil), next) }); err != nil {
+			return fmt.Errorf("apply batch [%d,%d) of partition %d: %w", delta.First, delta.Next, t.partition, err)
+		}
+		if t.p.observer != nil {
+			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
+		}
+		t.totals.thaw(next)
+	}
+}
+
+// insist repeats f, with folding stopped and the partition paused for h, until
+// it succeeds or ctx ends. For holdSpace only ErrNoSpace is repeated.
+func (t *task) insist(ctx context.Context, h hold, f func() error) error {
+	for {
+		err := f()
+		if err == nil {
+			t.totals.stop(false)
+			t.pause(h, "")
+			return nil
+		}
+		if h == holdSpace && !errors.Is(err, ErrNoSpace) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t.totals.stop(true)
+		t.pause(h, err.Error())
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package aggregator
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"tidemark/event"
+)
+
+const (
+	badLines  = 20 // log lines for bad records, for each reason and minute
+	badMinute = time.Minute
+)
+
+// badLog logs bad records, so many a minute for each reason, and says how many
+// it held back. Shared by all tasks.
+type badLog struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu      sync.Mutex
+	reasons [event.NumReasons]badWindow
+}
+
+// badWindow is one reason's present minute.
+type badWindow struct {
+	began       time.Time
+	lines, held int
+}
+
+func (l *badLog) write(b BadRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &l.reasons[b.Reason]
+	if now := l.now(); now.Sub(w.began) >= badMinute {
+		l.end(b.Reason, w)
+		*w = badWindow{began: now}
+	}
+	if w.lines == badLines {
+		w.held++
+		return
+	}
+	w.lines++
+	l.log.Warn("bad record", "reason", b.Reason.String(), "topic", b.Topic, "partition", b.Partition,
+		"offset", b.Record.Offset, "field", b.Field, "err", b.Error)
+}
+
+// settle reports what was held back in minutes that are over, or, at the end
+// of the process, in all.
+func (l *badLog) settle(all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.reasons {
+		w := &l.reasons[r]
+		if all || l.now().Sub(w.began) >= badMinute {
+			l.end(event.Reason(r), w)
+		}
+	}
+}
+
+func (l *badLog) end(r event.Reason, w *badWindow) {
+	if w.held > 0 {
+		l.log.Warn("more bad records were not logged one by one", "reason", r.String(), "records", w.held)
+		w.held = 0
+	}
+}
+
+// badShareOf is how many records badShare looks back on.
+const badShareOf = 1000
+
+// badShare knows the share of bad records among the last thousand. The zero
+// value has seen none. One goroutine.
+type badShare struct {
+	ring [badShareOf]bool
+	next int
+	bad  int
+}
+
+func (s *badShare) add(bad bool) {
+	if was := s.ring[s.next]; was != bad {
+		s.ring[s.next] = bad
+		if bad {
+			s.bad++
+		} else {
+			s.bad--
+		}
+	}
+	if s.next++; s.next == badShareOf {
+		s.next = 0
+	}
+}
+
+func (s *badShare) thousandths() uint64 { return uint64(s.bad) }
+
+// sessionCounts are the counts of one partition in this process, kept when the
+// partition leaves and comes back.
+type sessionCounts struct {
+	mu     sync.Mutex
+	counts Counts
+}
+
+func (s *sessionCounts) add(c Counts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Add(c)
+}
+
+func (s *sessionCounts) get() Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
+}

@@ -1,0 +1,466 @@
+package aggregator
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"tidemark/event"
+)
+
+// fakeLog is a topic in memory.
+type fakeLog struct {
+	mu      sync.Mutex
+	topic   Topic
+	missing bool
+	parts   map[int32]*fakePartition
+	change  chan struct{}
+	batches func(n int) int // how many of n waiting records the next batch gets
+}
+
+type fakePartition struct {
+	start   int64
+	records []Record // offsets rise; holes are allowed
+	next    int64
+}
+
+func newFakeLog(name string, partitions int32) *fakeLog {
+	l := &fakeLog{topic: Topic{name, "id-1", partitions}, parts: map[int32]*fakePartition{}, change: make(chan struct{})}
+	for p := range partitions {
+		l.parts[p] = &fakePartition{}
+	}
+	return l
+}
+
+// edit changes the log under its lock and wakes feeds.
+func (l *fakeLog) edit(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+	close(l.change)
+	l.change = make(chan struct{})
+}
+
+func (l *fakeLog) produce(partition int32, values ...string) {
+	l.edit(func() {
+		p := l.parts[partition]
+		for _, v := range values {
+			r := Record{Offset: p.next, Timestamp: 1_438_160_000_000 + p.next, Value: []byte(v)}
+			if v == "" {
+				r.Value = nil
+			}
+			p.records = append(p.records, r)
+			p.next++
+		}
+	})
+}
+
+// trim is retention: it removes all before offset.
+func (l *fakeLog) trim(partition int32, offset int64) {
+	l.edit(func() {
+		p := l.parts[partition]
+		p.start = offset
+		p.records = slices.DeleteFunc(p.records, func(r Record) bool { return r.Offset < offset })
+		p.next = max(p.next, offset)
+	})
+}
+
+func (l *fakeLog) Topic(context.Context) (Topic, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.missing {
+		return Topic{}, fmt.Errorf("topic %s: %w", l.topic.Name, ErrNoTopic)
+	}
+	return l.topic, nil
+}
+
+func (l *fakeLog) Bounds(_ context.Context, partition int32) (start, end int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.missing {
+		return 0, 0, ErrNoTopic
+	}
+	p := l.parts[partition]
+	return p.start, p.next, nil
+}
+
+func (l *fakeLog) Open(partition int32, offset int64) Feed {
+	return &fakeFeed{l, partition, offset}
+}
+
+type fakeFeed struct {
+	l         *fakeLog
+	partition int32
+	next      int64
+}
+
+func (f *fakeFeed) Close() {}
+
+func (f *fakeFeed) Next(ctx context.Context) (*Batch, error) {
+	for {
+		f.l.mu.Lock()
+		p, change := f.l.parts[f.partition], f.l.change
+		switch {
+		case f.l.missing:
+			f.l.mu.Unlock()
+			return nil, ErrNoTopic
+		case f.next < p.start || f.next > p.next:
+			f.l.mu.Unlock()
+			return nil, fmt.Errorf("offset %d: %w", f.next, ErrOutOfRange)
+		case f.next < p.next:
+			i, _ := slices.BinarySearchFunc(p.records, f.next, func(r Record, o int64) int { return int(r.Offset - o) })
+			rest := p.records[i:]
+			n := len(rest)
+			if f.l.batches != nil && n > 0 {
+				n = f.l.batches(n)
+			}
+			b := &Batch{First: f.next, Next: p.next, Records: slices.Clone(rest[:n]), End: p.next, LogStart: p.start}
+			if n < len(rest) {
+				b.Next = rest[n].Offset
+			}
+			f.next = b.Next
+			f.l.mu.Unlock()
+			return b, nil
+		}
+		f.l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-change:
+		}
+	}
+}
+
+// memStates are stores in memory. A crash keeps a prefix of the applies.
+type memStates struct {
+	program *Program
+	mu      sync.Mutex
+	states  map[int32]*memState
+	noSpace bool
+	failing error
+	applied chan struct{} // gets a token for each apply, where not nil
+}
+
+// memState is what one partition has on disk.
+type memState struct {
+	identity Identity
+	applies  []memApply
+	durable  int // applies that a crash cannot take
+	guards   map[string]event.Time
+	open     bool
+}
+
+// memApply is one apply, or one write of a seed.
+type memApply struct {
+	totals   []Entry
+	replace  bool
+	progress Progress
+}
+
+func newMemStates(p *Program) *memStates {
+	return &memStates{program: p, states: map[int32]*memState{}}
+}
+
+// crash drops all but n of the applies that are not durable.
+func (m *memStates) crash(partition int32, keep func(n int) int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.states[partition]
+	if s == nil {
+		return
+	}
+	volatile := len(s.applies) - s.durable
+	s.applies = s.applies[:s.durable+keep(volatile)]
+	s.open = false
+}
+
+func (m *memStates) Open(partition int32) (Store, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.states[partition]
+	if s == nil {
+		return nil, ErrNoState
+	}
+	if s.open {
+		return nil, fmt.Errorf("the state of partition %d is open already", partition)
+	}
+	s.open = true
+	return &memStore{m, s}, nil
+}
+
+func (m *memStates) Create(id Identity, p Progress) (NewStore, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.states[id.Partition] != nil {
+		return nil, fmt.Errorf("partition %d has a state already", id.Partition)
+	}
+	s := &memState{identity: id, applies: []memApply{{progress: p}}, durable: 1, guards: map[string]event.Time{}, open: true}
+	m.states[id.Partition] = s
+	return &memStore{m, s}, nil
+}
+
+func (m *memStates) Drop(partition int32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.states[partition]; s != nil && (s.open || s.progress().Seeded) {
+		return fmt.Errorf("the state of partition %d is no unfinished seed", partition)
+	}
+	delete(m.states, partition)
+	return nil
+}
+
+func (s *memState) progress() Progress { return s.applies[len(s.applies)-1].progress }
+
+// rows are the totals by key.
+func (s *memState) rows(p *Program) map[string][]byte {
+	rows := map[string][]byte{}
+	sum := p.NewTotal()
+	for _, a := range s.applies {
+		for _, e := range a.totals {
+			old := rows[string(e.Key)]
+			if old == nil || a.replace {
+				rows[string(e.Key)] = e.Total
+				continue
+			}
+			sum.Reset()
+			for _, part := range [][]byte{old, e.Total} {
+				if err := sum.Merge(part); err != nil {
+					panic(err)
+				}
+			}
+			rows[string(e.Key)] = sum.Append(nil)
+		}
+	}
+	return rows
+}
+
+type memStore struct {
+	m *memStates
+	s *memState
+}
+
+func (s *memStore) Identity() Identity { return s.s.identity }
+
+func (s *memStore) Progress() Progress {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.s.progress()
+}
+
+func (s *memStore) Apply(totals iter.Seq2[[]byte, []byte], next Progress) error {
+	entries := entriesOf(totals)
+	if !slices.IsSortedFunc(entries, func(a, b Entry) int { return bytes.Compare(a.Key, b.Key) }) {
+		return fmt.Errorf("totals out of order")
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	if s.m.noSpace {
+		return fmt.Errorf("disk has 0 bytes left: %w", ErrNoSpace)
+	}
+	if s.m.failing != nil {
+		return s.m.failing
+	}
+	s.s.applies = append(s.s.applies, memApply{totals: entries, progress: next})
+	if s.m.applied != nil {
+		select {
+		case s.m.applied <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+func entriesOf(totals iter.Seq2[[]byte, []byte]) (entries []Entry) {
+	for k, v := range totals {
+		entries = append(entries, Entry{bytes.Clone(k), bytes.Clone(v)})
+	}
+	return entries
+}
+
+func (s *memStore) Seed(totals iter.Seq2[[]byte, []byte], replace bool) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.s.applies = append(s.s.applies, memApply{entriesOf(totals), replace, s.s.progress()})
+	return nil
+}
+
+func (s *memStore) Guards(guards iter.Seq2[[]byte, event.Time]) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	for k, t := range guards {
+		s.s.guards[string(k)] = t
+	}
+	return nil
+}
+
+func (s *memStore) Guard(key []byte) (event.Time, bool, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	t, ok := s.s.guards[string(key)]
+	return t, ok, nil
+}
+
+func (s *memStore) Get(dst, key []byte) ([]byte, bool, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	total, ok := s.s.rows(s.m.program)[string(key)]
+	return append(dst, total...), ok, nil
+}
+
+func (s *memStore) View() (View, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return &memView{s.s.progress().Position, s.s.rows(s.m.program)}, nil
+}
+
+func (s *memStore) Flush() error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.s.durable = len(s.s.applies)
+	return nil
+}
+
+func (s *memStore) Close() error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.s.durable = len(s.s.applies)
+	s.s.open = false
+	return nil
+}
+
+type memView struct {
+	position int64
+	rows     map[string][]byte
+}
+
+func (v *memView) Position() (int64, error) { return v.position, nil }
+func (v *memView) Err() error               { return nil }
+func (v *memView) Close() error             { return nil }
+
+func (v *memView) Get(dst, key []byte) ([]byte, bool, error) {
+	total, ok := v.rows[string(key)]
+	return append(dst, total...), ok, nil
+}
+
+func (v *memView) Scan(from []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func([]byte, []byte) bool) {
+		for _, k := range slices.Sorted(maps.Keys(v.rows)) {
+			if k >= string(from) && !yield([]byte(k), v.rows[k]) {
+				return
+			}
+		}
+	}
+}
+
+// memCommits is the group's offsets.
+type memCommits struct {
+	mu      sync.Mutex
+	commits map[int32]Commit
+}
+
+func (c *memCommits) Committed(context.Context) (map[int32]Commit, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.commits), nil
+}
+
+func (c *memCommits) Commit(_ context.Context, partition int32, commit Commit) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commits == nil {
+		c.commits = map[int32]Commit{}
+	}
+	c.commits[partition] = commit
+	return nil
+}
+
+// fakeSeeder starts at the beginning, or at the end with latest, and seeds
+// what documents say.
+type fakeSeeder struct {
+	log     *fakeLog
+	latest  bool
+	program *Program
+	history []string // documents with field userId
+	cut     func() (Cut, error)
+	seed    func(ctx context.Context) error // before a pass
+
+	mu     sync.Mutex
+	passes [][]int32
+}
+
+func (s *fakeSeeder) HasHistory() bool { return s.history != nil }
+
+func (s *fakeSeeder) Cut(ctx context.Context, _ Topic, partition int32, later bool) (Cut, error) {
+	if s.cut != nil {
+		return s.cut()
+	}
+	start, end, err := s.log.Bounds(ctx, partition)
+	if s.latest && !later {
+		return Cut{Mode: CutLatest, Start: end}, err
+	}
+	return Cut{Mode: CutEarliest, Start: start}, err
+}
+
+func (s *fakeSeeder) Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (map[int32]Seed, error) {
+	s.mu.Lock()
+	s.passes = append(s.passes, slices.Sorted(maps.Keys(stores)))
+	s.mu.Unlock()
+	if s.seed != nil {
+		if err := s.seed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	docs, err := s.program.NewDocuments(Mapping{Keys: []event.Path{{"userId"}}})
+	if err != nil {
+		return nil, err
+	}
+	seeds := map[int32]Seed{}
+	deltas := map[int32]*Delta{}
+	for p := range stores {
+		deltas[p] = s.program.NewDelta(p, topic.Partitions)
+		seeds[p] = Seed{Placement: allPartitioners}
+	}
+	for _, text := range s.history {
+		doc := docs.Read([]byte(text))
+		p := Murmur2.Partition(doc.Key, topic.Partitions)
+		if deltas[p] != nil {
+			docs.AddTo(deltas[p])
+			seeds[p] = Seed{seeds[p].Documents + 1, seeds[p].Placement & deltas[p].Placement}
+		}
+	}
+	for p, d := range deltas {
+		if err := stores[p].Seed(d.Sorted(nil), false); err != nil {
+			return nil, err
+		}
+	}
+	return seeds, nil
+}
+
+// fakeLetters is a dead letter in memory.
+type fakeLetters struct {
+	mu      sync.Mutex
+	sent    []BadRecord
+	stored  int
+	refuses error
+}
+
+func (l *fakeLetters) Send(_ context.Context, b BadRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.Record.Value = bytes.Clone(b.Record.Value)
+	l.sent = append(l.sent, b)
+	return nil
+}
+
+func (l *fakeLetters) Flush(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuses == nil {
+		l.stored = len(l.sent)
+	}
+	return l.refuses
+}

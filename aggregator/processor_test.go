@@ -1,0 +1,703 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemark/query"
+)
+
+const salesQuery = `SELECT userId, count(*) AS sales, sum(revenue) AS revenue FROM sales GROUP BY userId`
+
+func compile(t testing.TB, sql string) *Program {
+	t.Helper()
+	def, err := query.Parse(sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(def, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// rig is a processor over fakes. Its disk and group survive its process.
+type rig struct {
+	t       *testing.T
+	log     *fakeLog
+	states  *memStates
+	commits *memCommits
+	seeder  *fakeSeeder
+	letters *fakeLetters
+	program *Program
+	tuning  Tuning
+
+	p      *Processor
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func newRig(t *testing.T, partitions int32) *rig {
+	program := compile(t, salesQuery)
+	log := newFakeLog("sales", partitions)
+	return &rig{
+		t: t, log: log, program: program, states: newMemStates(program), commits: &memCommits{},
+		seeder: &fakeSeeder{log: log, program: program}, letters: &fakeLetters{},
+		tuning: Tuning{Topic: "sales", ApplyRecords: 50, ApplyInterval: time.Millisecond, FlushInterval: time.Hour},
+	}
+}
+
+// start runs a processor with the partitions.
+func (r *rig) start(partitions ...int32) *rig {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.p = NewProcessor(Parts{
+		Program: r.program, Log: r.log, States: r.states, Seeder: r.seeder, Commits: r.commits,
+		Letters: r.letters, Logger: slog.New(slog.DiscardHandler),
+	}, r.tuning)
+	ended := make(chan error, 1)
+	p := r.p
+	go func() { ended <- p.Run(ctx) }()
+	r.cancel, r.ended = cancel, ended
+	r.t.Cleanup(func() { cancel(); <-ended })
+	for _, partition := range partitions {
+		r.p.Assign(partition)
+	}
+	return r
+}
+
+// stop ends the processor and returns what Run returned.
+func (r *rig) stop() error {
+	r.t.Helper()
+	r.cancel()
+	return r.end()
+}
+
+// end waits for the processor to end by itself.
+func (r *rig) end() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		close(r.ended)
+		return err
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the processor does not end: %+v", r.p.Status())
+		return nil
+	}
+}
+
+// until waits for a condition on a partition.
+func (r *rig) until(partition int32, what string, cond func(PartitionStatus) bool) PartitionStatus {
+	r.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		var changed <-chan struct{}
+		if c := r.p.Changed(partition); c != nil {
+			changed = c
+		}
+		for _, s := range r.p.Status() {
+			if s.Partition == partition && cond(s) {
+				return s
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(5 * time.Millisecond): // some conditions are not announced
+		case <-deadline:
+			r.t.Fatalf("partition %d: not %s: %+v", partition, what, r.p.Status())
+		}
+	}
+}
+
+// caughtUp waits until a partition is live and holds all there is.
+func (r *rig) caughtUp(partition int32) {
+	r.t.Helper()
+	r.until(partition, "caught up", func(s PartitionStatus) bool {
+		_, end, err := r.log.Bounds(context.Background(), partition)
+		return err == nil && s.State == Live && s.Position == end
+	})
+}
+
+// row is the answer of one partition about one key, "" where it has none.
+func (r *rig) row(partition int32, key string) string {
+	r.t.Helper()
+	got, err := r.p.Get(context.Background(), partition, []byte(key))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return render(r.t, r.program, []byte(key), got.Total)
+}
+
+func render(t testing.TB, p *Program, key, total []byte) string {
+	t.Helper()
+	if total == nil {
+		return ""
+	}
+	sum := p.NewTotal()
+	if err := sum.Merge(total); err != nil {
+		t.Fatal(err)
+	}
+	return string(sum.AppendRow(nil, key, false))
+}
+
+// expect compares one row.
+func (r *rig) expect(partition int32, key, want string) {
+	r.t.Helper()
+	if got := r.row(partition, key); got != want {
+		r.t.Errorf("partition %d, key %s: got %s, want %s", partition, key, got, want)
+	}
+}
+
+func sale(user int, revenue string) string {
+	return fmt.Sprintf(`{"userId":%d,"revenue":%s}`, user, revenue)
+}
+
+// TestAnyRestart is the model: whatever the batches, crashes and hand-overs
+// between two members, the totals are the straight fold of the log, byte for
+// byte, and the counts add up to the records consumed.
+func TestAnyRestart(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			r := newRig(t, 1)
+			var values []string
+			for range 600 {
+				switch rnd.IntN(12) {
+				case 0:
+					values = append(values, "")
+				case 1:
+					values = append(values, `{"userId":`)
+				default:
+					values = append(values, sale(rnd.IntN(7), fmt.Sprintf("%d.%02d", rnd.IntN(100), rnd.IntN(100))))
+				}
+			}
+			r.tuning.ApplyRecords = 1 + rnd.IntN(40)
+			batches := rand.New(rand.NewPCG(seed, 2))
+			r.log.batches = func(n int) int { return 1 + batches.IntN(min(n, 90)) } // under the log's lock
+			for at := 0; at < len(values); {
+				n := min(len(values)-at, rnd.IntN(150))
+				r.start(0)
+				r.log.produce(0, values[at:at+n]...)
+				at += n
+				stopAt := rnd.Int64N(int64(at + 1))
+				r.until(0, "there", func(s PartitionStatus) bool { return s.Position >= stopAt })
+				crash := rnd.IntN(2) == 0
+				if err := r.stop(); err != nil {
+					t.Fatal(err)
+				}
+				if crash { // as if the last applies had never reached the disk
+					s := r.states.states[0]
+					s.durable = 1 + rnd.IntN(len(s.applies))
+					r.states.crash(0, func(n int) int { return 0 })
+				}
+			}
+			r.start(0)
+			r.caughtUp(0)
+			status := r.p.Status()[0]
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if n := status.Counts.Consumed(); n != int64(len(values)) {
+				t.Errorf("the counts add up to %d, %d records were consumed", n, len(values))
+			}
+			straight := r.program.NewDelta(0, 1)
+			decoder, err := r.program.NewDecoder(DecodeCut{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range r.log.parts[0].records {
+				if _, err := decoder.Fold(straight, 0, &r.log.parts[0].records[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rows := r.states.states[0].rows(r.program)
+			n := 0
+			for key, want := range straight.Sorted(nil) {
+				n++
+				if got := rows[string(key)]; !slices.Equal(got, want) {
+					t.Errorf("key %s: got %s, want %s", key, render(t, r.program, key, got), render(t, r.program, key, want))
+				}
+			}
+			if n != len(rows) {
+				t.Errorf("%d keys, want %d", len(rows), n)
+			}
+			if status.Counts != straight.Counts {
+				t.Errorf("counts %+v, want %+v", status.Counts, straight.Counts)
+			}
+		})
+	}
+}
+
+// TestReadsDuringApplies: a reader never sees a record twice, nor an answer go
+// back, while deltas are frozen and applied beneath it.
+func TestReadsDuringApplies(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.ApplyRecords = 3
+	r.start(0)
+	r.caughtUp(0)
+	const n = 2000
+	go func() {
+		for range n {
+			r.log.produce(0, sale(1, "1"))
+		}
+	}()
+	var last int64
+	for last < n {
+		got, err := r.p.Get(context.Background(), 0, []byte("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var count, revenue int64
+		if row := render(t, r.program, []byte("1"), got.Total); row != "" {
+			if _, err := fmt.Sscanf(row, `{"userId":1,"sales":%d,"revenue":%d}`, &count, &revenue); err != nil {
+				t.Fatalf("%s: %v", row, err)
+			}
+		}
+		if count != got.Position || revenue != count {
+			t.Fatalf("at position %d: %d sales with revenue %d", got.Position, count, revenue)
+		}
+		if count < last {
+			t.Fatalf("%d sales after %d", count, last)
+		}
+		last = count
+		page, err := r.p.Scan(context.Background(), 0, nil, nil, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Position > 0 {
+			want := fmt.Sprintf(`{"userId":1,"sales":%d,"revenue":%d}`, page.Position, page.Position)
+			if len(page.Entries) != 1 || render(t, r.program, []byte("1"), page.Entries[0].Total) != want {
+				t.Fatalf("scan at %d: %v", page.Position, page.Entries)
+			}
+		}
+	}
+}
+
+// TestScanMergesStoreAndDeltas: keys come once, in order, whatever holds them.
+func TestScanMergesStoreAndDeltas(t *testing.T) {
+	r := newRig(t, 1)
+	r.start(0)
+	for i := range 300 {
+		r.log.produce(0, sale(100+i%100, "1"))
+	}
+	r.caughtUp(0)
+	var keys []string
+	from := []byte("12")
+	for {
+		page, err := r.p.Scan(context.Background(), 0, from, []byte("1"), 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page.Entries {
+			keys = append(keys, string(e.Key))
+			if row := render(t, r.program, e.Key, e.Total); row != fmt.Sprintf(`{"userId":%s,"sales":3,"revenue":3}`, e.Key) {
+				t.Errorf("row %s", row)
+			}
+			from = append(e.Key, 0)
+		}
+		if !page.More {
+			break
+		}
+	}
+	if len(keys) != 80 || !slices.IsSorted(keys) || keys[0] != "120" {
+		t.Errorf("got %d keys: %v", len(keys), keys)
+	}
+	n := 0
+	if _, err := r.p.Each(context.Background(), 0, func(_, _ []byte) error { n++; return nil }); err != nil || n != 100 {
+		t.Errorf("Each gave %d keys, error %v", n, err)
+	}
+}
+
+// TestK01GapStops and its acceptance: retention passed the position.
+func TestK01Gap(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.log.produce(0, sale(1, "10"), sale(1, "10"), sale(1, "1"))
+	r.log.trim(0, 5)
+	r.start(0)
+	s := r.until(0, "a gap", func(s PartitionStatus) bool { return s.State == Gap })
+	if s.Gap != 2 || s.Answers || !strings.Contains(s.Reason, "removed 2 records") || !strings.Contains(s.Reason, "on_gap: accept") {
+		t.Errorf("gap %d, answers %v: %s", s.Gap, s.Answers, s.Reason)
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.tuning.AcceptGap = true
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":4,"revenue":4}`)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.start(0)
+	r.caughtUp(0)
+	if s := r.p.Status()[0]; s.Gap != 2 || s.Position != 6 {
+		t.Errorf("after a restart: gap %d, position %d", s.Gap, s.Position)
+	}
+}
+
+// TestK01GapWhileRunning: retention overtakes a feed.
+func TestK01GapWhileRunning(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	r.log.edit(func() {
+		p := r.log.parts[0]
+		p.start, p.next, p.records = 40, 40, nil
+	})
+	if s := r.until(0, "a gap", func(s PartitionStatus) bool { return s.State == Gap }); s.Gap != 39 {
+		t.Errorf("gap %d: %s", s.Gap, s.Reason)
+	}
+}
+
+// TestPositionAboveEnd: never earliest, and on it goes once the end has passed.
+func TestPositionAboveEnd(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	lost := r.log.parts[0].records
+	r.log.edit(func() { r.log.parts[0].records, r.log.parts[0].next = nil, 1 })
+	r.start(0)
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "above the end") })
+	r.log.edit(func() { r.log.parts[0].records, r.log.parts[0].next = lost, 3 })
+	r.log.produce(0, sale(1, "1"))
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":4,"revenue":4}`)
+}
+
+// TestK04TopicRecreated: at start, while it runs, and when the new end is higher.
+func TestK04TopicRecreated(t *testing.T) {
+	recreate := func(r *rig) {
+		r.log.edit(func() {
+			r.log.topic.ID = "id-2"
+			r.log.parts[0] = &fakePartition{}
+		})
+		for range 10 {
+			r.log.produce(0, sale(2, "100"))
+		}
+	}
+	paused := func(s PartitionStatus) bool {
+		return s.State == Paused && strings.Contains(s.Reason, "deleted and created again")
+	}
+	t.Run("while stopped", func(t *testing.T) {
+		r := newRig(t, 1)
+		r.log.produce(0, sale(1, "1"))
+		r.start(0)
+		r.caughtUp(0)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		recreate(r)
+		r.start(0)
+		if s := r.until(0, "paused", paused); s.Answers {
+			t.Error("it answers, though it was never live in this claim")
+		}
+	})
+	t.Run("while running", func(t *testing.T) {
+		r := newRig(t, 1)
+		r.log.produce(0, sale(1, "1"))
+		r.start(0)
+		r.caughtUp(0)
+		recreate(r)
+		r.until(0, "paused", paused)
+		r.until(0, "back at what is of the old topic", func(s PartitionStatus) bool { return s.Position == 1 })
+		r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
+		r.expect(0, "2", "")
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		if at := r.states.states[0].progress().Position; at != 1 {
+			t.Errorf("the state went to %d", at)
+		}
+	})
+}
+
+// TestTopicAppearsLater: a topic that does not exist yet is waited for.
+func TestTopicAppearsLater(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.missing = true
+	r.start(0)
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "does not exist") })
+	r.log.edit(func() { r.log.missing = false })
+	r.log.produce(0, sale(1, "2.50"))
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":1,"revenue":2.5}`)
+}
+
+// TestOtherDefinition ends the process and names the clause.
+func TestOtherDefinition(t *testing.T) {
+	r := newRig(t, 1)
+	r.start(0)
+	r.caughtUp(0)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.program = compile(t, strings.Replace(salesQuery, "sum(revenue)", "max(revenue)", 1))
+	r.start(0)
+	err := r.end()
+	if !errors.Is(err, ErrOtherDefinition) || !strings.Contains(err.Error(), "sum(revenue)") || !strings.Contains(err.Error(), "max(revenue)") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestForeignOffset: an offset that something else committed is no start.
+func TestForeignOffset(t *testing.T) {
+	r := newRig(t, 1)
+	r.commits.commits = map[int32]Commit{0: {Offset: 17}}
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	s := r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused })
+	if !strings.Contains(s.Reason, "offset 17") || !strings.Contains(s.Reason, "group.id") {
+		t.Errorf("reason: %s", s.Reason)
+	}
+	if r.states.states[0] != nil {
+		t.Error("a state was made")
+	}
+}
+
+// TestB14LatestIsResolvedOnce: a crash before any event, or a partition that
+// goes to a member without its state, begins at the offset resolved first.
+func TestB14LatestIsResolvedOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("state lost ", lost), func(t *testing.T) {
+			r := newRig(t, 1)
+			r.seeder.latest = true
+			r.log.produce(0, sale(1, "50"))
+			r.start(0)
+			r.caughtUp(0)
+			if err := r.stop(); err != nil {
+				t.Fatal(err)
+			}
+			r.log.produce(0, sale(1, "1.00"), sale(1, "1.00"), sale(1, "1.00"))
+			if lost {
+				delete(r.states.states, 0)
+			}
+			r.start(0)
+			r.caughtUp(0)
+			r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+		})
+	}
+}
+
+// TestK05LaterPartitions begin at their beginning, also with latest.
+func TestK05LaterPartitions(t *testing.T) {
+	r := newRig(t, 3)
+	r.seeder.latest = true
+	r.start(0, 1, 2)
+	for p := range int32(3) {
+		r.caughtUp(p)
+	}
+	r.log.edit(func() { r.log.topic.Partitions = 4; r.log.parts[3] = &fakePartition{} })
+	for range 20 {
+		r.log.produce(3, sale(1, "1"))
+	}
+	r.p.Assign(3)
+	r.caughtUp(3)
+	r.expect(3, "1", `{"userId":1,"sales":20,"revenue":20}`)
+}
+
+// TestK18GroupForgotten: the state decides, and the group is told again.
+func TestK18GroupForgotten(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	was := r.commits.commits[0]
+	r.commits.commits = nil
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
+	if got := r.commits.commits[0]; got != was || got.Metadata == "" {
+		t.Errorf("commit %+v, want %+v", got, was)
+	}
+}
+
+// TestSeedingIsSharedAndWhole: one pass for all partitions that open together;
+// a pass that fails leaves nothing of it.
+func TestB12SeedingIsSharedAndWhole(t *testing.T) {
+	r := newRig(t, 3)
+	r.seeder.history = []string{
+		`{"userId":1,"sales":10,"revenue":100.10}`, `{"userId":2,"sales":1,"revenue":0.20}`,
+		`{"userId":3,"sales":2,"revenue":5}`, `{"userId":4,"revenue":7}`,
+	}
+	hopeless := fmt.Errorf("a document too bad: %w", ErrHopeless)
+	r.seeder.seed = func(context.Context) error { return hopeless }
+	r.start(0, 1, 2)
+	if err := r.end(); !errors.Is(err, ErrHopeless) {
+		t.Fatalf("got %v", err)
+	}
+	for p, s := range r.states.states {
+		if s.progress().Seeded {
+			t.Errorf("partition %d passes for seeded", p)
+		}
+	}
+	// The process is killed halfway through a pass.
+	half := make(chan struct{})
+	r.seeder.seed = func(ctx context.Context) error { close(half); <-ctx.Done(); return ctx.Err() }
+	r.start(0, 1, 2)
+	<-half
+	if s := r.p.Status(); s[0].State != Bootstrapping || s[0].Answers {
+		t.Errorf("during the pass: %+v", s[0])
+	}
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.seeder.passes, r.seeder.seed = nil, nil
+	r.start(0, 1, 2)
+	for p := range int32(3) {
+		r.caughtUp(p)
+	}
+	if want := [][]int32{{0, 1, 2}}; fmt.Sprint(r.seeder.passes) != fmt.Sprint(want) {
+		t.Errorf("passes %v, want %v", r.seeder.passes, want)
+	}
+	docs := int64(0)
+	for _, s := range r.p.Status() {
+		docs += s.Documents
+	}
+	if docs != 4 {
+		t.Errorf("%d documents in the seeds", docs)
+	}
+	one := Murmur2.Partition([]byte("1"), 3)
+	r.log.produce(one, sale(1, "0.90"))
+	r.caughtUp(one)
+	r.expect(one, "1", `{"userId":1,"sales":11,"revenue":101}`)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.start(0, 1, 2) // and it is not read again
+	r.caughtUp(one)
+	r.expect(one, "1", `{"userId":1,"sales":11,"revenue":101}`)
+	if len(r.seeder.passes) != 1 {
+		t.Errorf("passes %v", r.seeder.passes)
+	}
+}
+
+// TestS04NoSpace: folding stops, reads go on, and it resumes by itself.
+func TestS04NoSpace(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.ApplyRecords = 10
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	r.states.mu.Lock()
+	r.states.noSpace = true
+	r.states.mu.Unlock()
+	r.log.produce(0, sale(1, "1"))
+	s := r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "0 bytes") })
+	if !s.Answers {
+		t.Error("a partition that was live does not answer while it is paused")
+	}
+	for range 200 {
+		r.log.produce(0, sale(1, "1"))
+	}
+	r.expect(0, "1", r.row(0, "1"))
+	if at := r.p.Status()[0].Position; at > 100 {
+		t.Errorf("folding went on to %d", at)
+	}
+	r.states.mu.Lock()
+	r.states.noSpace = false
+	r.states.mu.Unlock()
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":202,"revenue":202}`)
+}
+
+// TestApplyFails: a store that fails ends the process; nothing is skipped.
+func TestApplyFails(t *testing.T) {
+	r := newRig(t, 1)
+	r.states.failing = errors.New("the disk is gone")
+	r.start(0)
+	r.log.produce(0, sale(1, "1"))
+	if err := r.end(); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeadLetterBeforePosition: no position is stored that is past a bad
+// record which the dead letter has not stored.
+func TestDeadLetterBeforePosition(t *testing.T) {
+	r := newRig(t, 1)
+	r.letters.refuses = errors.New("no leader")
+	r.start(0)
+	r.log.produce(0, sale(1, "5.00"), "", `{"userId":"U-1"`, sale(1, "7.00"))
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "no leader") })
+	r.states.mu.Lock()
+	at := r.states.states[0].progress().Position
+	r.states.mu.Unlock()
+	if at != 0 {
+		t.Errorf("position %d is stored", at)
+	}
+	r.letters.mu.Lock()
+	r.letters.refuses = nil
+	r.letters.mu.Unlock()
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":2,"revenue":12}`)
+	if err := r.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.letters.sent) != 1 || r.letters.stored != 1 || r.letters.sent[0].Record.Offset != 2 || r.letters.sent[0].Error == "" {
+		t.Errorf("dead letters: %+v", r.letters.sent)
+	}
+}
+
+// TestRevokeAppliesAndCloses: what was folded is on disk when Revoke returns,
+// and reads are told that the partition is gone.
+func TestRevokeAppliesAndCloses(t *testing.T) {
+	r := newRig(t, 2)
+	r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 1_000_000
+	r.start(0, 1)
+	r.log.produce(0, sale(1, "1"), sale(2, "1"))
+	r.caughtUp(0)
+	r.p.Revoke(context.Background(), 0)
+	if at := r.states.states[0].progress().Position; at != 2 {
+		t.Errorf("position %d on disk", at)
+	}
+	if _, err := r.p.Get(context.Background(), 0, []byte("1")); !errors.Is(err, ErrNotOwned) {
+		t.Errorf("got %v", err)
+	}
+	r.caughtUp(1)
+	r.p.Assign(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
+}
+
+// TestPlacementFollowsKeys: what the status says of partitioners includes keys
+// that are folded and not applied.
+func TestPlacementFollowsKeys(t *testing.T) {
+	r := newRig(t, 3)
+	r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 1_000_000
+	r.start(1)
+	r.caughtUp(1)
+	if s := r.p.Status()[0]; s.Placement != allPartitioners {
+		t.Errorf("empty: %b", s.Placement)
+	}
+	for user := range 60 {
+		if Murmur2.Partition(fmt.Append(nil, user), 3) == 1 {
+			r.log.produce(1, sale(user, "1"))
+		}
+	}
+	r.caughtUp(1)
+	if s := r.p.Status()[0]; s.Placement != 1<<Murmur2 {
+		t.Errorf("murmur2 keys: %b", s.Placement)
+	}
+}

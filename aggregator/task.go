@@ -1,0 +1,225 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// task carries one partition from the claim to the hand-over: it opens or
+// makes the state, folds the log from the state's own position, applies, and
+// lets go. It outlives group sessions and ends when the partition is revoked,
+// when the process stops, or with an error that ends the process.
+//
+// Two goroutines: run (open, then fold) and apply. Reads come from anywhere.
+type task struct {
+	p         *Processor
+	partition int32
+	log       *slog.Logger
+	totals    *totals
+	kick      chan struct{} // an apply is wanted now
+
+	mu       sync.Mutex // guards what status shows
+	identity Identity
+	phase    State  // Restoring, Bootstrapping, CatchingUp or Live
+	gap      string // why it stands in state gap, "" where it does not
+	holds    [numHolds]string
+	waiting  string // what is being waited for, without being paused for it
+	answers  bool   // has been live
+	missing  int64  // records that retention took, in state gap
+	target   int64  // the readable end when it was claimed: live from there on
+	end      int64
+	logStart int64
+
+	session *sessionCounts // of this process, kept over claims
+	recent  badShare       // of the folding goroutine; share is atomic
+	share   atomic.Uint64  // bad of the last thousand, in thousandths
+}
+
+// hold is a kind of reason to be paused; several may hold at once.
+type hold int
+
+const (
+	holdState  hold = iota // the state cannot be taken as it is
+	holdTopic              // the topic is gone, or is another one
+	holdEnd                // the position is above the log end
+	holdSpace              // too little free disk
+	holdLetter             // the dead letter takes nothing
+	numHolds
+)
+
+func newTask(p *Processor, partition int32) *task {
+	return &task{
+		p:         p,
+		partition: partition,
+		log:       p.log.With("topic", p.options.Topic, "partition", partition),
+		totals:    newTotals(p.program),
+		kick:      make(chan struct{}, 1),
+		phase:     Restoring,
+		session:   p.sessionCounts(partition),
+	}
+}
+
+// errPaused ends run's work without ending the process: the task stays,
+// paused, and answers with what it has until it is revoked.
+var errPaused = errors.New("paused")
+
+// run is the task's life. Its error ends the process; what it folded is
+// applied and the store closed when it returns.
+func (t *task) run(ctx context.Context, decided func()) error {
+	store, err := t.openState(ctx, decided)
+	if err == nil {
+		err = t.work(ctx, store)
+	}
+	if errors.Is(err, errPaused) {
+		t.totals.discard() // what could not be applied before it paused
+		<-ctx.Done()
+		err = nil
+	}
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if s := t.totals.close(); s != nil {
+		if cerr := s.Close(); cerr != nil {
+			err = errors.Join(err, fmt.Errorf("close the state of partition %d: %w", t.partition, cerr))
+		}
+	}
+	return err
+}
+
+// work folds and applies until ctx ends, then applies what is folded.
+func (t *task) work(ctx context.Context, store Store) error {
+	t.totals.open(store)
+	t.set(CatchingUp)
+	folding, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(folding, t.totals.wake)()
+
+	applied := make(chan error, 1)
+	go func() {
+		err := t.applyLoop(folding)
+		cancel() // folding waits for room that will not come
+		applied <- err
+	}()
+	err := t.foldLoop(folding, store)
+	if errors.Is(err, errPaused) {
+		<-folding.Done() // what was folded is applied all the same
+	}
+	cancel()
+	if errors.Is(err, context.Canceled) {
+		err = nil // by ctx, or by the apply whose error says more
+	}
+	return errors.Join(<-applied, err)
+}
+
+// set puts the task into a phase.
+func (t *task) set(phase State) {
+	t.mu.Lock()
+	t.phase = phase
+	t.mu.Unlock()
+	t.totals.wake()
+}
+
+// pause notes a reason to be paused, "" lifts it. It logs a change once.
+func (t *task) pause(h hold, reason string) {
+	t.mu.Lock()
+	was := t.holds[h]
+	t.holds[h] = reason
+	t.mu.Unlock()
+	if was == reason {
+		return
+	}
+	if reason != "" {
+		t.log.Warn("partition is paused", "reason", reason)
+	} else {
+		t.log.Info("partition goes on", "was", was)
+	}
+	t.totals.wake()
+}
+
+// wait says what is being waited for, "" for nothing.
+func (t *task) wait(reason string) {
+	t.mu.Lock()
+	was := t.waiting
+	t.waiting = reason
+	t.mu.Unlock()
+	if reason != was && reason != "" {
+		t.log.Info("partition waits", "for", reason)
+	}
+}
+
+// sleep waits d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// retry calls f until it succeeds or ctx ends, with growing waits; what it
+// waits for is shown meanwhile.
+func (t *task) retry(ctx context.Context, what string, f func() error) error {
+	for d := minWait; ; d = min(2*d, maxWait) {
+		err := f()
+		if err == nil {
+			t.wait("")
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if errors.Is(err, errPaused) || errors.Is(err, ErrHopeless) {
+			return err
+		}
+		t.wait(fmt.Sprintf("%s: %v", what, err))
+		if err := sleep(ctx, d); err != nil {
+			return err
+		}
+	}
+}
+
+const (
+	minWait = 200 * time.Millisecond
+	maxWait = 5 * time.Second
+)
+
+// status is the task at this moment.
+func (t *task) status() PartitionStatus {
+	sum := t.totals.summary()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := PartitionStatus{
+		Topic: t.p.options.Topic, Partition: t.partition,
+		State: t.phase, Reason: t.waiting, Answers: t.answers,
+		Position: sum.Position, End: t.end, LogStart: t.logStart,
+		Epoch: sum.Epoch, Gap: sum.Gap + t.missing, Counts: sum.Counts,
+		Placement: sum.Placement, Partitions: t.identity.Partitions,
+		Cut: t.identity.Cut, Documents: sum.Documents, Seeded: sum.Seeded,
+		Session: t.session.get(), BadShare: float64(t.share.Load()) / badShareOf,
+	}
+	if t.gap != "" {
+		s.State, s.Reason, s.Answers = Gap, t.gap, false
+		return s
+	}
+	for _, reason := range t.holds {
+		if reason != "" {
+			s.State, s.Reason = Paused, reason
+			break
+		}
+	}
+	return s
+}
+
+// standing is what a read must know besides the totals.
+func (t *task) standing() (state State, reason string, answers bool) {
+	s := t.status()
+	return s.State, s.Reason, s.Answers
+}

@@ -1,0 +1,409 @@
+package aggregator
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"sync"
+)
+
+// totals are what one partition knows at this moment: the store, the delta
+// that is being folded, and the delta that is being applied. Readers see all
+// three as one, at the position up to which records were folded.
+//
+// One goroutine folds (update), one applies (freeze, thaw); any number read.
+// mu is held for short stretches only: never during a read of the store.
+type totals struct {
+	program *Program
+
+	mu       sync.Mutex
+	room     sync.Cond // active may take more: see waitRoom
+	stopped  bool      // no room until this is lifted
+	store    Store     // nil before it is open and after it is closed
+	progress Progress  // of the store
+	active   *Delta    // [First, Next): being folded
+	frozen   *Delta    // being applied, nil where none is
+	spare    *Delta    // empty, the next active
+	freezes  uint64    // how often active was frozen
+	changed  chan struct{}
+
+	readers sync.WaitGroup // reads of store under way; added under mu
+	total   sync.Pool      // *Total
+}
+
+func newTotals(p *Program) *totals {
+	t := &totals{program: p}
+	t.room.L = &t.mu
+	t.total.New = func() any { return p.NewTotal() }
+	return t
+}
+
+// open begins at the store's position, under the next epoch.
+func (t *totals) open(s Store) {
+	id := s.Identity()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.store = s
+	t.progress = s.Progress()
+	t.progress.Epoch++
+	t.active = t.program.NewDelta(id.Partition, id.Partitions)
+	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
+	t.active.Reset(t.progress.Position)
+}
+
+// close ends reading: later reads get ErrClosing, those under way are waited
+// for. The caller closes the store it gets back, nil where none was open.
+func (t *totals) close() Store {
+	t.mu.Lock()
+	s := t.store
+	t.store = nil
+	t.touch()
+	t.mu.Unlock()
+	t.readers.Wait()
+	return s
+}
+
+// position is the next offset to fold; 0 before open.
+func (t *totals) position() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.active == nil {
+		return 0
+	}
+	return t.active.Next
+}
+
+// summary is the progress of store and deltas together.
+func (t *totals) summary() Progress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := t.progress
+	for _, d := range []*Delta{t.frozen, t.active} {
+		if d != nil {
+			sum = sum.after(d)
+		}
+	}
+	return sum
+}
+
+// after is the progress once d is applied.
+func (p Progress) after(d *Delta) Progress {
+	p.Position = d.Next
+	p.Counts.Add(d.Counts)
+	p.Placement &= d.Placement
+	return p
+}
+
+// discard forgets what was folded and not applied.
+func (t *totals) discard() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.frozen != nil {
+		t.spare, t.frozen = t.frozen, nil
+	}
+	if t.active != nil {
+		t.freezes++
+		t.active.Reset(t.progress.Position)
+	}
+	t.touch()
+}
+
+// touch wakes those who wait on watch. The caller holds mu.
+func (t *totals) touch() {
+	if t.changed != nil {
+		close(t.changed)
+		t.changed = nil
+	}
+}
+
+// wake wakes watchers and the folding goroutine.
+func (t *totals) wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.touch()
+	t.room.Broadcast()
+}
+
+// watch returns a channel that is closed at the next change.
+func (t *totals) watch() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changed == nil {
+		t.changed = make(chan struct{})
+	}
+	return t.changed
+}
+
+// stop takes or gives the room to fold.
+func (t *totals) stop(stopped bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = stopped
+	t.room.Broadcast()
+}
+
+// waitRoom waits until the active delta may take more: folding is not stopped,
+// and the delta holds fewer than limit records or none is being applied.
+func (t *totals) waitRoom(ctx context.Context, limit int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for ctx.Err() == nil && (t.stopped || t.frozen != nil && t.active.Counts.Consumed() >= limit) {
+		t.room.Wait()
+	}
+	return ctx.Err()
+}
+
+// freeze sets the active delta aside for applying and returns it with the
+// progress to apply; nil where nothing was folded since the last. A delta that
+// is frozen already comes back again.
+func (t *totals) freeze() (*Delta, Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.frozen == nil {
+		if t.active.First == t.active.Next {
+			return nil, t.progress
+		}
+		t.frozen, t.active, t.spare = t.active, t.spare, nil
+		t.active.Reset(t.frozen.Next)
+		t.freezes++
+	}
+	return t.frozen, t.progress.after(t.frozen)
+}
+
+// thaw drops the frozen delta: the store holds it now.
+func (t *totals) thaw(applied Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress = applied
+	t.spare, t.frozen = t.frozen, nil
+	t.room.Broadcast()
+}
+
+// moved begins anew at a position that the store was given without a delta.
+// Nothing is frozen or folded.
+func (t *totals) moved(applied Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.progress = applied
+	t.freezes++
+	t.active.Reset(applied.Position)
+	t.touch()
+}
+
+// sight is what a read takes under mu before it goes to the store: what the
+// deltas hold of the keys it asks for, and where they begin.
+type sight struct {
+	store    Store
+	freezes  uint64
+	frozen   bool
+	first    [2]int64 // of frozen and active
+	position int64
+}
+
+// look begins a read; ok is false where the store is closed. Each look that
+// was ok needs a done.
+func (t *totals) look(take func(frozen, active *Delta)) (s sight, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.store == nil {
+		return s, false
+	}
+	t.readers.Add(1)
+	s = sight{store: t.store, freezes: t.freezes, position: t.active.Next}
+	s.first[1] = t.active.First
+	if t.frozen != nil {
+		s.frozen = true
+		s.first[0] = t.frozen.First
+	}
+	take(t.frozen, t.active)
+	return s, true
+}
+
+func (t *totals) done() { t.readers.Done() }
+
+// still says whether no delta was frozen since s was taken: then what a Get of
+// the store returned meanwhile did not hold the active delta of s.
+func (t *totals) still(s sight) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.freezes == s.freezes
+}
+
+// get reads one key: its encoded total, nil where there is none, and the
+// position that the total holds everything before.
+func (t *totals) get(key []byte) (total []byte, position int64, err error) {
+	for {
+		total, position, ok, err := t.tryGet(key)
+		if ok || err != nil {
+			return total, position, err
+		}
+	}
+}
+
+// tryGet is one try of get; ok is false where an apply came between.
+func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err error) {
+	var pending [2][]byte // of frozen and active
+	s, open := t.look(func(frozen, active *Delta) {
+		if frozen != nil {
+			pending[0], _ = frozen.Get(nil, key)
+		}
+		pending[1], _ = active.Get(nil, key)
+	})
+	if !open {
+		return nil, 0, false, ErrClosing
+	}
+	defer t.done()
+	var stored []byte
+	if !s.frozen {
+		if stored, _, err = s.store.Get(nil, key); err != nil {
+			return nil, 0, false, err
+		}
+		if !t.still(s) {
+			return nil, 0, false, nil
+		}
+	} else {
+		v, err := s.store.View()
+		if err != nil {
+			return nil, 0, false, err
+		}
+		defer v.Close()
+		applied, err := s.holds(v)
+		if err != nil || applied < 0 {
+			return nil, 0, false, err
+		}
+		if applied > 0 {
+			pending[0] = nil
+		}
+		if stored, _, err = v.Get(nil, key); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	total, err = t.merge(stored, pending[0], pending[1])
+	return total, s.position, true, err
+}
+
+// holds says how many of the deltas of s a view holds already: 0 or 1, and -1
+// where it is past both, so that the read must look again.
+func (s sight) holds(v View) (int, error) {
+	at, err := v.Position()
+	switch {
+	case err != nil:
+		return 0, err
+	case at == s.first[1]:
+		return 1, nil
+	case s.frozen && at == s.first[0]:
+		return 0, nil
+	}
+	return -1, nil
+}
+
+// merge adds encoded totals, of which any may be empty; nil where all are.
+func (t *totals) merge(encoded ...[]byte) ([]byte, error) {
+	encoded = slices.DeleteFunc(encoded, func(e []byte) bool { return len(e) == 0 })
+	switch len(encoded) {
+	case 0:
+		return nil, nil
+	case 1:
+		return encoded[0], nil
+	}
+	sum := t.total.Get().(*Total)
+	defer t.total.Put(sum)
+	sum.Reset()
+	for _, e := range encoded {
+		if err := sum.Merge(e); err != nil {
+			return nil, err
+		}
+	}
+	return sum.Append(nil), nil
+}
+
+// scan reads the first limit keys that are >= from and begin with prefix.
+func (t *totals) scan(from, prefix []byte, limit int) (entries []Entry, more bool, position int64, err error) {
+	if bytes.Compare(from, prefix) < 0 {
+		from = prefix
+	}
+	for {
+		entries, position, ok, err := t.tryScan(from, prefix, limit+1)
+		if err != nil {
+			return nil, false, 0, err
+		}
+		if ok {
+			more = len(entries) > limit
+			return entries[:min(limit, len(entries))], more, position, nil
+		}
+	}
+}
+
+// tryScan is one try of scan; ok is false where an apply came between.
+func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, position int64, ok bool, err error) {
+	var pending [2][]Entry
+	s, open := t.look(func(frozen, active *Delta) {
+		if frozen != nil {
+			pending[0] = collect(frozen.Smallest(from, limit), prefix)
+		}
+		pending[1] = collect(active.Smallest(from, limit), prefix)
+	})
+	if !open {
+		return nil, 0, false, ErrClosing
+	}
+	defer t.done()
+	v, err := s.store.View()
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer v.Close()
+	applied, err := s.holds(v)
+	if err != nil || applied < 0 {
+		return nil, 0, false, err
+	}
+	if applied > 0 {
+		pending[0] = nil
+	}
+	next, stop := iter.Pull2(v.Scan(from))
+	defer stop()
+	key, total, found := next()
+	for len(entries) < limit {
+		// The least of the three heads.
+		var least []byte
+		if found && bytes.HasPrefix(key, prefix) {
+			least = key
+		}
+		for _, p := range pending {
+			if len(p) > 0 && (least == nil || bytes.Compare(p[0].Key, least) < 0) {
+				least = p[0].Key
+			}
+		}
+		if least == nil {
+			break
+		}
+		e := Entry{Key: bytes.Clone(least)}
+		var parts [3][]byte
+		if found && bytes.Equal(key, least) {
+			parts[0] = bytes.Clone(total)
+			key, total, found = next()
+		}
+		for i := range pending {
+			if len(pending[i]) > 0 && bytes.Equal(pending[i][0].Key, e.Key) {
+				parts[i+1] = pending[i][0].Total
+				pending[i] = pending[i][1:]
+			}
+		}
+		if e.Total, err = t.merge(parts[:]...); err != nil {
+			return nil, 0, false, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, s.position, true, v.Err()
+}
+
+// collect copies entries that begin with prefix.
+func collect(from iter.Seq2[[]byte, []byte], prefix []byte) (entries []Entry) {
+	for key, total := range from {
+		if !bytes.HasPrefix(key, prefix) {
+			break
+		}
+		entries = append(entries, Entry{bytes.Clone(key), bytes.Clone(total)})
+	}
+	return entries
+}
