@@ -1,0 +1,8 @@
+// Package integration drives the real binary against a real Kafka and a real
+// search node, through nothing but its configuration file, its signals and
+// HTTP, as a user does. The tests carry the build tag integration:
+//
+//	make integration
+//
+// The longer crash runs are `make soak`.
+package integration
