@@ -1,0 +1,164 @@
+package event
+
+import "bytes"
+
+// node is one object on the way of a path: the fields wanted of it, and the
+// order in which the names of such objects came last. Records of one producer
+// have the same names in the same order, so most names are found by one
+// comparison of bytes, quotes included, without looking for their end.
+type node struct {
+	fields []field
+	byName map[string]int // into fields, where there are many
+
+	order    []expectation
+	names    []byte // the names of order, with their quotes
+	learning bool   // the object being read is the new order
+	strange  int    // objects in a row that did not follow the order
+}
+
+// field is a wanted field of a node.
+type field struct {
+	name  string
+	slot  int    // into Scanner.Values, -1 where the field is only passed through
+	path  int    // the first path that reads the name
+	child *node  // the wanted fields of its object, else nil
+	seen  uint64 // number of the last Scan that came across it
+}
+
+// expectation is one name in an order: names[start:end].
+type expectation struct {
+	start, end int
+	field      int // into fields, -1 where the name is not wanted
+}
+
+const (
+	// fewFields is how many names are compared one by one.
+	fewFields = 8
+	// maxOrder and maxNames bound what is remembered of an object's names:
+	// their number, and their bytes.
+	maxOrder = 256
+	maxNames = 8 << 10
+	// lookAhead is how many names of the order may be left out in one place
+	// before a name is looked up: optional fields.
+	lookAhead = 4
+	// relearnAfter is after how many objects in a row with names out of order
+	// the next one becomes the order. An order that has an optional field
+	// serves objects without it, so orders grow until they have them all.
+	relearnAfter = 8
+)
+
+func newNode() *node { return &node{learning: true} }
+
+// add adds a path to a slot, and returns the slot that has the path already,
+// else slot.
+func (n *node) add(path Path, slot int) int {
+	i := n.index(path[0])
+	if i < 0 {
+		i = len(n.fields)
+		n.fields = append(n.fields, field{name: path[0], slot: -1, path: slot})
+	}
+	f := &n.fields[i]
+	if len(path) > 1 {
+		if f.child == nil {
+			f.child = newNode()
+		}
+		return f.child.add(path[1:], slot)
+	}
+	if f.slot >= 0 {
+		return f.slot
+	}
+	f.slot = slot
+	return slot
+}
+
+func (n *node) index(name string) int {
+	for i := range n.fields {
+		if n.fields[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// seal ends the adding of paths.
+func (n *node) seal() {
+	if len(n.fields) > fewFields {
+		n.byName = make(map[string]int, len(n.fields))
+		for i := range n.fields {
+			n.byName[n.fields[i].name] = i
+		}
+	}
+	for i := range n.fields {
+		if child := n.fields[i].child; child != nil {
+			child.seal()
+		}
+	}
+}
+
+// find returns the field of the name, nil where it is not wanted.
+func (n *node) find(name []byte) *field {
+	if n.byName != nil {
+		if i, ok := n.byName[string(name)]; ok {
+			return &n.fields[i]
+		}
+		return nil
+	}
+	for i := range n.fields {
+		if f := &n.fields[i]; string(name) == f.name {
+			return f
+		}
+	}
+	return nil
+}
+
+// expected compares what begins at b[i] with the names that the order has from
+// *at on, and moves *at behind the one that fits. end is the index behind the
+// name, -1 where none fits.
+func (n *node) expected(b []byte, i int, at *int) (f *field, end int) {
+	if n.learning {
+		return nil, -1
+	}
+	for k := *at; k < len(n.order) && k <= *at+lookAhead; k++ {
+		e := &n.order[k]
+		end = i + e.end - e.start
+		if end <= len(b) && bytes.Equal(b[i:end], n.names[e.start:e.end]) {
+			*at = k + 1
+			if e.field >= 0 {
+				f = &n.fields[e.field]
+			}
+			return f, end
+		}
+	}
+	return nil, -1
+}
+
+// learn adds a name, in quotes and without escapes, to an order in the making.
+func (n *node) learn(quoted []byte, f *field) {
+	if !n.learning || len(n.order) == maxOrder || len(n.names)+len(quoted) > maxNames {
+		return
+	}
+	e := expectation{start: len(n.names), field: -1}
+	n.names = append(n.names, quoted...)
+	e.end = len(n.names)
+	for i := range n.fields {
+		if f == &n.fields[i] {
+			e.field = i
+		}
+	}
+	n.order = append(n.order, e)
+}
+
+// done ends an object. strange says whether a name was out of order.
+func (n *node) done(strange bool) {
+	switch {
+	case n.learning:
+		n.learning, n.strange = false, 0
+	case !strange:
+		n.strange = 0
+	default:
+		if n.strange++; n.strange == relearnAfter {
+			n.learning = true
+			n.order, n.names = n.order[:0], n.names[:0]
+		}
+	}
+}
