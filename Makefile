@@ -10,7 +10,7 @@ LINT_VERSION := v2.15.0
 LINT := $(CACHE)/golangci-lint-$(LINT_VERSION)/golangci-lint
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X main.release=$(VERSION)
 
 FUZZTIME ?= 10s
 BENCHTIME ?= 500ms
