@@ -1,0 +1,454 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tidemark/aggregator"
+)
+
+// slowDisk is how long a write may take before it is reported.
+const slowDisk = 5 * time.Second
+
+// Dir is the state directory of one member. It is locked while it is open. Its
+// methods may be called from any goroutine.
+type Dir struct {
+	opts   Options
+	layout layout
+	hold   *hold
+	space  *space
+	shared *shared
+	health io.Closer // watches for slow writes
+
+	mu     sync.Mutex
+	open   map[int32]*Partition // nil for one that is being opened, made or removed
+	closed bool
+}
+
+var _ aggregator.States = (*Dir)(nil)
+
+// Open opens the state directory dir, making it where it is missing, and locks
+// it. A directory in use is waited for, up to LockWait; then the error is
+// ErrLocked and names the likely holder. What an interrupted Create or Drop
+// has left is removed. No partition is opened yet.
+func Open(dir string, opts Options) (*Dir, error) {
+	if err := opts.complete(); err != nil {
+		return nil, err
+	}
+	d := &Dir{opts: opts, open: make(map[int32]*Partition)}
+	disk, lock := vfs.FS(vfs.Default), lockFile
+	if opts.fs != nil {
+		disk, lock = opts.fs, func(path string) (io.Closer, error) {
+			c, err := opts.fs.Lock(path)
+			if err != nil {
+				err = errors.Join(errBusy, err)
+			}
+			return c, err
+		}
+	}
+	d.layout = layout{disk, dir}
+	if err := d.layout.make(); err != nil {
+		return nil, fmt.Errorf("make the state directory %s: %w", dir, err)
+	}
+	hold, err := d.layout.acquire(lock, opts.LockWait)
+	if err != nil {
+		return nil, err
+	}
+	d.hold = hold
+	removed, err := d.layout.tidy()
+	for _, path := range removed {
+		opts.Logger.Warn("removed an unfinished state", "path", path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the state directory %s: %w", dir, err), hold.release())
+	}
+	d.space = newSpace(disk, dir, opts.MinFree, opts.Logger)
+	watched, health := vfs.WithDiskHealthChecks(vfs.OnDiskFull(disk, d.space.full), slowDisk, nil, d.diskSlow())
+	d.health = health
+	d.shared = newShared(watched, opts.Memory, opts.Compactions)
+	if err := d.space.check(); err != nil && !errors.Is(err, aggregator.ErrNoSpace) {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// diskSlow returns what is told of slow writes; it must not wait for the disk.
+func (d *Dir) diskSlow() func(vfs.DiskSlowInfo) {
+	var limit throttle
+	return func(info vfs.DiskSlowInfo) {
+		limit.do(func(held int) {
+			d.opts.Logger.Warn("disk is slow", "path", info.Path, "operation", info.OpType.String(),
+				"seconds", info.Duration.Seconds(), "held_back", held)
+		})
+	}
+}
+
+// Open opens the state of partition. It returns aggregator.ErrNoState where
+// there is none, ErrNewerFormat, ErrNoMarker or ErrCorrupt where there is one
+// that cannot be used, and changes nothing then. It compares no identity; but
+// a state of another definition than the program's is never rewritten: it
+// takes no Apply, and nothing in it is merged on disk.
+func (d *Dir) Open(partition int32) (aggregator.Store, error) {
+	p, err := d.openPartition(partition)
+	if err != nil {
+		return nil, fmt.Errorf("open the state of partition %d in %s: %w", partition, d.layout.root, err)
+	}
+	return p, nil
+}
+
+func (d *Dir) openPartition(partition int32) (*Partition, error) {
+	open, err := d.reserve(partition)
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.openReserved(partition, open)
+	d.settle(partition, p)
+	return p, err
+}
+
+// openReserved opens a partition that is reserved.
+func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
+	there, err := d.layout.has(partition)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, aggregator.ErrNoState
+	}
+	path := d.layout.partition(partition)
+	if err := peek(d.layout.fs, path); err != nil {
+		return nil, err
+	}
+	p, err := d.openDatabase(partition, path, open, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.load(); err != nil {
+		return nil, errors.Join(err, p.db.Close())
+	}
+	if p.identity.Partition != partition {
+		return nil, errors.Join(fmt.Errorf("it holds the state of partition %d: %w", p.identity.Partition, ErrCorrupt), p.db.Close())
+	}
+	p.events.ready.Store(true)
+	if p.writable {
+		p.seat.arm()
+	}
+	return p, nil
+}
+
+// openDatabase opens the Pebble database at path. It merges and compacts
+// nothing before its seat is armed. adjust may change the options.
+func (d *Dir) openDatabase(partition int32, path string, open int, adjust func(*pebble.Options)) (*Partition, error) {
+	log := d.opts.Logger.With("partition", partition)
+	p := &Partition{
+		dir: d, number: partition, path: path,
+		seat:   d.shared.limiter.seat(),
+		events: newEvents(log, func(reason string) { d.opts.Fatal(fmt.Sprintf("state of partition %d: %s", partition, reason)) }),
+		gate:   newGate(),
+		keys:   newKeyCount(),
+	}
+	m := newMerger(d.opts.codec.newTotal, func(_ []byte, err error) {
+		if p.seat.isArmed() {
+			p.events.fatal(err.Error())
+		}
+	})
+	opts := d.shared.options(database{
+		merger: m.pebble(), seat: p.seat, events: p.events,
+		writeBuffer: writeBuffer(d.opts.Memory, open),
+	})
+	if adjust != nil {
+		adjust(opts)
+	}
+	db, err := pebble.Open(path, opts)
+	if err != nil {
+		return nil, damaged(err)
+	}
+	p.db = db
+	return p, nil
+}
+
+// load reads what the state is, and tries whether its totals can be read.
+func (p *Partition) load() error {
+	marker, ok, err := get(p.db, nil, formatKey)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrNoMarker
+	}
+	if _, err := checkFormat(marker); err != nil {
+		return err
+	}
+	identity, err := required(p.db, identityKey)
+	if err != nil {
+		return err
+	}
+	if p.identity, err = decodeIdentity(identity); err != nil {
+		return err
+	}
+	progress, err := required(p.db, progressKey)
+	if err != nil {
+		return err
+	}
+	if p.progress, err = decodeProgress(progress); err != nil {
+		return err
+	}
+	p.writable = p.identity.Definition.Equal(p.dir.opts.codec.definition)
+	if p.writable {
+		if err := p.tryTotal(); err != nil {
+			return err
+		}
+	}
+	return p.keys.load(p.db)
+}
+
+// required reads a key that every state has.
+func required(db *pebble.DB, key []byte) ([]byte, error) {
+	value, ok, err := get(db, nil, key)
+	if err == nil && !ok {
+		err = fmt.Errorf("no %s: %w", key, ErrCorrupt)
+	}
+	return value, err
+}
+
+// tryTotal decodes the first total there is: one of a newer encoding is told
+// now, with both versions, and not by a compaction.
+func (p *Partition) tryTotal() error {
+	it, err := p.db.NewIter(&pebble.IterOptions{LowerBound: totalPrefix, UpperBound: totalEnd})
+	if err != nil {
+		return damaged(err)
+	}
+	if it.First() {
+		value, verr := it.ValueAndErr()
+		if verr == nil {
+			verr = p.dir.opts.codec.newTotal().Merge(value)
+		}
+		if verr != nil {
+			err = fmt.Errorf("read the total of key %q: %w", trimPrefix(it.Key()), verr)
+		}
+	}
+	return damaged(errors.Join(err, it.Close()))
+}
+
+// Create makes an empty state with identity and progress, durable on return.
+// It returns ErrExists where the partition has a state, or files that may be
+// one, and aggregator.ErrNoSpace below the floor of free disk. A crash leaves
+// either the state, or nothing but what the next Open removes.
+func (d *Dir) Create(id aggregator.Identity, progress aggregator.Progress) (aggregator.NewStore, error) {
+	p, err := d.create(id, progress)
+	if err != nil {
+		return nil, fmt.Errorf("make a state of partition %d in %s: %w", id.Partition, d.layout.root, err)
+	}
+	return p, nil
+}
+
+func (d *Dir) create(id aggregator.Identity, progress aggregator.Progress) (*Partition, error) {
+	switch {
+	case id.Partition < 0 || progress.Position < 0:
+		return nil, fmt.Errorf("partition %d at position %d: neither may be negative", id.Partition, progress.Position)
+	case !id.Definition.Equal(d.opts.codec.definition):
+		return nil, ErrOtherDefinition
+	}
+	if err := d.space.check(); err != nil {
+		return nil, err
+	}
+	open, err := d.reserve(id.Partition)
+	if err != nil {
+		return nil, err
+	}
+	var p *Partition
+	if err = d.build(id, progress, open); err == nil {
+		p, err = d.openReserved(id.Partition, open)
+	}
+	d.settle(id.Partition, p)
+	return p, err
+}
+
+// build makes the state under a name that is not a state's, and renames it
+// when it is whole and durable.
+func (d *Dir) build(id aggregator.Identity, progress aggregator.Progress, open int) error {
+	if there, err := d.layout.has(id.Partition); err != nil || there {
+		return errors.Join(err, ErrExists)
+	}
+	fs, path := d.shared.fs, d.layout.partition(id.Partition)
+	making := path + makingSuffix
+	if err := fs.RemoveAll(making); err != nil {
+		return err
+	}
+	p, err := d.openDatabase(id.Partition, making, open, func(o *pebble.Options) { o.ErrorIfExists = true })
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.inscribe(id, progress), p.db.Close()); err != nil {
+		return err
+	}
+	if err := fs.RemoveAll(path); err != nil { // at most an empty directory
+		return err
+	}
+	if err := fs.Rename(making, path); err != nil {
+		return err
+	}
+	return d.layout.sync(d.layout.partitions())
+}
+
+// inscribe writes and flushes what every state has.
+func (p *Partition) inscribe(id aggregator.Identity, progress aggregator.Progress) error {
+	identity, err := encodeIdentity(id)
+	if err != nil {
+		return fmt.Errorf("encode the identity: %w", err)
+	}
+	b := p.db.NewBatch()
+	defer b.Close()
+	if err := errors.Join(
+		b.Set(identityKey, identity, nil),
+		p.setProgress(b, progress),
+		b.Set(formatKey, encodeFormat(), nil),
+		b.Commit(pebble.NoSync),
+	); err != nil {
+		return err
+	}
+	return p.waitFlushed()
+}
+
+// Drop removes a seed that was never completed, closing it, without a flush,
+// where it is open. It returns ErrSeeded for a state whose history is in, and
+// aggregator.ErrNoState where there is none. A crash leaves either all of it
+// or none.
+func (d *Dir) Drop(partition int32) error {
+	if err := d.drop(partition); err != nil {
+		return fmt.Errorf("drop the state of partition %d in %s: %w", partition, d.layout.root, err)
+	}
+	return nil
+}
+
+func (d *Dir) drop(partition int32) error {
+	p := d.Partition(partition)
+	if p == nil {
+		var err error
+		if p, err = d.openPartition(partition); err != nil {
+			return err
+		}
+	}
+	seeded := p.Progress().Seeded
+	if seeded {
+		return ErrSeeded
+	}
+	p.durable.Store(p.written.Load()) // nothing to keep
+	if err := p.Close(); err != nil {
+		return err
+	}
+	if _, err := d.reserve(partition); err != nil {
+		return err
+	}
+	defer d.settle(partition, nil)
+	fs, path := d.layout.fs, d.layout.partition(partition)
+	removing := path + removingSuffix
+	if err := fs.RemoveAll(removing); err != nil { // of a Drop that failed
+		return err
+	}
+	if err := fs.Rename(path, removing); err != nil {
+		return err
+	}
+	return errors.Join(
+		d.layout.sync(d.layout.partitions()),
+		fs.RemoveAll(removing),
+		d.layout.sync(d.layout.partitions()),
+	)
+}
+
+// Partition returns the open state of a partition, nil where it is not open.
+func (d *Dir) Partition(partition int32) *Partition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open[partition]
+}
+
+// opened returns the open partitions, by number.
+func (d *Dir) opened() []*Partition {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var open []*Partition
+	for _, p := range d.open {
+		if p != nil {
+			open = append(open, p)
+		}
+	}
+	slices.SortFunc(open, func(a, b *Partition) int { return cmp.Compare(a.number, b.number) })
+	return open
+}
+
+// Partitions lists the partitions that have a state here, open or not.
+func (d *Dir) Partitions() ([]int32, error) {
+	numbers, err := d.layout.numbers()
+	if err != nil {
+		return nil, fmt.Errorf("list the states in %s: %w", d.layout.root, err)
+	}
+	return numbers, nil
+}
+
+// reserve takes a partition's place, so that nobody else opens it, and returns
+// how many places are taken. settle must follow.
+func (d *Dir) reserve(partition int32) (open int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, errors.New("the state directory is closed")
+	}
+	if _, taken := d.open[partition]; taken {
+		return 0, errors.New("it is open already")
+	}
+	d.open[partition] = nil
+	return len(d.open), nil
+}
+
+// settle puts a partition into its place, or frees it where p is nil.
+func (d *Dir) settle(partition int32, p *Partition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p == nil {
+		delete(d.open, partition)
+		return
+	}
+	d.open[partition] = p
+}
+
+// forget frees the place of a partition that is closed.
+func (d *Dir) forget(p *Partition) { d.settle(p.number, nil) }
+
+// Close closes the partitions that are still open, as their own Close does,
+// and unlocks the directory. Where one does not close, the directory stays
+// locked.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.mu.Unlock()
+	var errs []error
+	for _, p := range d.opened() {
+		errs = append(errs, p.Close())
+	}
+	d.mu.Lock()
+	left := len(d.open)
+	d.closed = left == 0
+	d.mu.Unlock()
+	if left > 0 {
+		return errors.Join(append(errs, fmt.Errorf("close the state directory %s: %d partitions are still open", d.layout.root, left))...)
+	}
+	close(d.space.closing)
+	d.shared.close()
+	errs = append(errs, d.health.Close())
+	if err := d.hold.release(); err != nil {
+		errs = append(errs, fmt.Errorf("unlock the state directory %s: %w", d.layout.root, err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,166 @@
+package store
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// logEvery is how often one kind of message of one partition is logged.
+const logEvery = 10 * time.Second
+
+// events takes what one database reports: it logs, counts, notes a full disk,
+// and hands what must end the process to fatal. It is also Pebble's logger.
+// Pebble calls it with locks held, so nothing here blocks.
+type events struct {
+	log   *slog.Logger
+	fatal func(reason string)
+	ready atomic.Bool // the state was found good: damage found before is an error of Open
+
+	fullAt atomic.Int64  // when a write last failed for want of space, 0 after one that did not; nanoseconds
+	full   chan struct{} // of capacity 1: a write has failed for want of space
+
+	errors  atomic.Int64 // background errors so far
+	stalls  atomic.Int64 // times that applies had to wait
+	stalled stopwatch
+
+	background, slow, stall, low throttle
+}
+
+func newEvents(log *slog.Logger, fatal func(reason string)) *events {
+	return &events{log: log, fatal: fatal, full: make(chan struct{}, 1)}
+}
+
+func (e *events) listener() *pebble.EventListener {
+	return &pebble.EventListener{
+		BackgroundError: func(err error) {
+			e.errors.Add(1)
+			if isFull(err) {
+				e.fullAt.Store(time.Now().UnixNano())
+				select {
+				case e.full <- struct{}{}:
+				default:
+				}
+			}
+			e.background.do(func(held int) {
+				e.log.Error("writing the state fails and is tried again", "err", err, "held_back", held)
+			})
+		},
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			if e.ready.Load() {
+				e.fatal(fmt.Sprintf("%s is damaged: %v", info.Path, info.Details))
+			}
+		},
+		FlushEnd: func(info pebble.FlushInfo) {
+			if info.Err == nil {
+				e.fullAt.Store(0)
+			}
+		},
+		CompactionEnd: func(info pebble.CompactionInfo) {
+			if info.Err == nil {
+				e.fullAt.Store(0)
+			}
+		},
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
+			e.stalls.Add(1)
+			e.stalled.start()
+			e.stall.do(func(held int) {
+				e.log.Info("applies wait for compaction", "reason", info.Reason, "held_back", held)
+			})
+		},
+		WriteStallEnd: e.stalled.stop,
+		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
+			e.low.do(func(int) {
+				e.log.Warn("disk is nearly full", "free_bytes", info.AvailBytes, "total_bytes", info.TotalBytes,
+					"below_percent", info.PercentThreshold)
+			})
+		},
+	}
+}
+
+// recentlyFull is how long after a failure for want of space the disk is taken
+// to be full. A full disk makes Pebble's retries fail about every second.
+const recentlyFull = 3 * time.Second
+
+// diskFull says whether writes fail for want of space at present.
+func (e *events) diskFull() bool {
+	at := e.fullAt.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < recentlyFull
+}
+
+// Infof implements pebble.Logger.
+func (e *events) Infof(format string, args ...any) {
+	e.log.Debug(fmt.Sprintf(format, args...))
+}
+
+// Errorf implements pebble.Logger.
+func (e *events) Errorf(format string, args ...any) {
+	e.log.Error(fmt.Sprintf(format, args...))
+}
+
+// Fatalf implements pebble.Logger. It must not return: what called it has left
+// the database halfway. Where fatal returns, while the process ends, the
+// goroutine stays here.
+func (e *events) Fatalf(format string, args ...any) {
+	e.fatal(fmt.Sprintf(format, args...))
+	select {}
+}
+
+// throttle lets one message through in a while and counts the others.
+type throttle struct {
+	mu   sync.Mutex
+	last time.Time
+	held int
+}
+
+// do calls f, with the number of calls held back since the last, or holds the
+// call back.
+func (t *throttle) do(f func(held int)) {
+	t.mu.Lock()
+	now := time.Now()
+	if !t.last.IsZero() && now.Sub(t.last) < logEvery {
+		t.held++
+		t.mu.Unlock()
+		return
+	}
+	held := t.held
+	t.last, t.held = now, 0
+	t.mu.Unlock()
+	f(held)
+}
+
+// stopwatch adds up stretches of time.
+type stopwatch struct {
+	mu    sync.Mutex
+	since time.Time // zero while it stands
+	sum   time.Duration
+}
+
+func (s *stopwatch) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = time.Now()
+}
+
+func (s *stopwatch) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.since.IsZero() {
+		s.sum += time.Since(s.since)
+		s.since = time.Time{}
+	}
+}
+
+// read returns the sum, with the stretch that is under way.
+func (s *stopwatch) read() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.IsZero() {
+		return s.sum
+	}
+	return s.sum + time.Since(s.since)
+}

@@ -1,0 +1,310 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"tidemark/aggregator"
+	"tidemark/event"
+)
+
+// maxBatch, in bytes, bounds one apply: Pebble's limit is 4 GiB.
+const maxBatch = 3 << 30
+
+// Partition is the state of one partition: an open Pebble database. Reads may
+// come from any goroutine; Apply, Seed, Guards and Close come from one at a
+// time.
+type Partition struct {
+	dir    *Dir
+	number int32
+	path   string
+	db     *pebble.DB
+	seat   *seat
+	events *events
+	gate   *gate
+	keys   *keyCount
+
+	identity aggregator.Identity
+	writable bool // identity is of the program's definition
+
+	mu       sync.Mutex
+	progress aggregator.Progress // as of the last apply
+	closed   bool
+
+	written  atomic.Int64 // batches committed since it was opened
+	durable  atomic.Int64 // of them, flushed
+	batchCap int          // bytes of the last apply
+}
+
+var _ aggregator.NewStore = (*Partition)(nil)
+
+// Identity is what the state is the state of.
+func (p *Partition) Identity() aggregator.Identity { return p.identity }
+
+// Progress is as of the last Apply.
+func (p *Partition) Progress() aggregator.Progress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.progress
+}
+
+// Apply merges the totals, which come in key order, and next in one batch. On
+// return both are visible to Get and View, together; they are durable after
+// Flush, or when Pebble flushes by itself. Any crash keeps a prefix of the
+// applies, each whole.
+//
+// It returns aggregator.ErrNoSpace, and has changed nothing, where less than
+// MinFree is free or the disk has just been found full. It may wait, for
+// seconds, for compaction to keep up; with a disk that fills during that wait
+// it waits until there is room.
+func (p *Partition) Apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
+	if err := p.begin(); err != nil {
+		return fmt.Errorf("apply to partition %d: %w", p.number, err)
+	}
+	defer p.gate.leave()
+	if err := p.apply(totals, next); err != nil {
+		return fmt.Errorf("apply to partition %d up to offset %d: %w", p.number, next.Position, err)
+	}
+	return nil
+}
+
+func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
+	if was := p.Progress(); next.Position < was.Position || next.Epoch < was.Epoch {
+		return fmt.Errorf("position %d and epoch %d would go back from %d and %d",
+			next.Position, next.Epoch, was.Position, was.Epoch)
+	}
+	b := p.db.NewBatchWithSize(p.batchCap)
+	defer b.Close()
+	for key, value := range totals {
+		p.mergeInto(b, key, value)
+		if b.Len() > maxBatch {
+			return fmt.Errorf("batch is larger than %s; apply more often", size(maxBatch))
+		}
+	}
+	if err := p.setProgress(b, next); err != nil {
+		return err
+	}
+	bytes := b.Len()
+	if err := p.commit(b); err != nil {
+		return err
+	}
+	p.batchCap = bytes + bytes/8
+	p.mu.Lock()
+	p.progress = next
+	p.mu.Unlock()
+	return nil
+}
+
+// begin enters the gate for a write and checks that one may be made. The
+// caller leaves it where there is no error.
+func (p *Partition) begin() error {
+	if !p.writable {
+		return ErrOtherDefinition
+	}
+	if !p.gate.enter() {
+		return aggregator.ErrClosing
+	}
+	err := p.dir.space.check()
+	if err == nil && p.events.diskFull() {
+		err = fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root)
+	}
+	if err != nil {
+		p.gate.leave()
+	}
+	return err
+}
+
+// mergeInto adds the merge of a total to a batch, without a copy in between.
+func (p *Partition) mergeInto(b *pebble.Batch, key, value []byte) {
+	op := b.MergeDeferred(len(totalPrefix)+len(key), len(value))
+	copy(op.Key[copy(op.Key, totalPrefix):], key)
+	copy(op.Value, value)
+	op.Finish() // never fails for a batch that is not indexed
+	p.keys.add(key)
+}
+
+func (p *Partition) setProgress(b *pebble.Batch, next aggregator.Progress) error {
+	value, err := appendProgress(nil, next)
+	if err != nil {
+		return fmt.Errorf("encode the progress: %w", err)
+	}
+	return b.Set(progressKey, value, nil)
+}
+
+// commit commits a batch, with the key count where its keys have changed it.
+func (p *Partition) commit(b *pebble.Batch) error {
+	if err := p.keys.put(b); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return err
+	}
+	p.keys.committed()
+	p.written.Add(1)
+	return nil
+}
+
+// Get appends the key's total to dst; false where there is none.
+func (p *Partition) Get(dst, key []byte) ([]byte, bool, error) {
+	if !p.gate.enter() {
+		return dst, false, fmt.Errorf("read partition %d: %w", p.number, aggregator.ErrClosing)
+	}
+	defer p.gate.leave()
+	dst, ok, err := get(p.db, dst, totalKey(key))
+	if err != nil {
+		err = fmt.Errorf("read a key of partition %d: %w", p.number, err)
+	}
+	return dst, ok, err
+}
+
+// get appends the value of a store's key to dst.
+func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
+	value, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, damaged(err)
+	}
+	dst = append(dst, value...)
+	if err := closer.Close(); err != nil {
+		return dst, false, damaged(err)
+	}
+	return dst, true, nil
+}
+
+// damaged marks errors that say that a file is damaged with ErrCorrupt.
+func damaged(err error) error {
+	if err != nil && pebble.IsCorruptionError(err) {
+		return errors.Join(ErrCorrupt, err)
+	}
+	return err
+}
+
+// Guard returns the instant of the key's history in cut mode guard.
+func (p *Partition) Guard(key []byte) (event.Time, bool, error) {
+	if !p.gate.enter() {
+		return event.Time{}, false, fmt.Errorf("read partition %d: %w", p.number, aggregator.ErrClosing)
+	}
+	defer p.gate.leave()
+	var room [guardLen]byte
+	value, ok, err := get(p.db, room[:0], guardKey(key))
+	if err != nil || !ok {
+		if err != nil {
+			err = fmt.Errorf("read a guard of partition %d: %w", p.number, err)
+		}
+		return event.Time{}, false, err
+	}
+	t, err := decodeGuard(value)
+	return t, err == nil, err
+}
+
+// Flush makes all applies durable, and waits for it. Where the disk is found
+// full meanwhile it returns aggregator.ErrNoSpace; Pebble goes on trying.
+func (p *Partition) Flush() error {
+	if !p.gate.enter() {
+		return fmt.Errorf("flush partition %d: %w", p.number, aggregator.ErrClosing)
+	}
+	defer p.gate.leave()
+	return p.flush()
+}
+
+// flush is Flush within the gate, or behind it.
+func (p *Partition) flush() error {
+	written := p.written.Load()
+	if written == p.durable.Load() {
+		return nil
+	}
+	err := p.waitFlushed()
+	if err != nil {
+		return fmt.Errorf("flush partition %d: %w", p.number, err)
+	}
+	p.durable.Store(written)
+	return nil
+}
+
+func (p *Partition) waitFlushed() error {
+	full := fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root)
+	if p.events.diskFull() {
+		return full
+	}
+	select {
+	case <-p.events.full: // an old report
+	default:
+	}
+	flushed, err := p.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-p.events.full:
+		return full
+	}
+}
+
+// Checkpoint flushes and makes, at path, a copy of the state as it is on disk
+// then: hard links, so path must be on the same file system, and not exist.
+// The position of the copy is in it. Applies may go on meanwhile.
+func (p *Partition) Checkpoint(path string) error {
+	if !p.gate.enter() {
+		return fmt.Errorf("checkpoint partition %d: %w", p.number, aggregator.ErrClosing)
+	}
+	defer p.gate.leave()
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if err := p.db.Checkpoint(path); err != nil {
+		return fmt.Errorf("checkpoint partition %d: %w", p.number, err)
+	}
+	return nil
+}
+
+// Close lets nothing more in, waits up to CloseWait for views, reads and
+// applies under way, flushes, and closes. Where some are still under way the
+// state stays open, and Close may be called again. With a full disk it closes
+// without the last applies, and the error is aggregator.ErrNoSpace: the log
+// still has them. Closing what is closed is no error.
+func (p *Partition) Close() error {
+	idle := p.gate.close()
+	timeout := time.NewTimer(p.dir.opts.CloseWait)
+	defer timeout.Stop()
+	select {
+	case <-idle:
+	case <-timeout.C:
+		return fmt.Errorf("close partition %d: %d views, reads or applies are still under way after %s",
+			p.number, p.gate.count(), p.dir.opts.CloseWait)
+	}
+	if !p.markClosed() {
+		return nil
+	}
+	err := p.flush()
+	return errors.Join(err, p.shutDown())
+}
+
+// markClosed is true for the first call.
+func (p *Partition) markClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.closed
+	p.closed = true
+	return !was
+}
+
+// shutDown closes the database, without a flush.
+func (p *Partition) shutDown() error {
+	p.seat.disarm()
+	err := p.db.Close()
+	p.dir.forget(p)
+	if err != nil {
+		return fmt.Errorf("close partition %d: %w", p.number, err)
+	}
+	return nil
+}

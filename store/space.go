@@ -1,0 +1,122 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"tidemark/aggregator"
+)
+
+const (
+	maxBallast = 16 << 20
+	// fullPause is how long a write that found the disk full, with no ballast
+	// left to give, waits before its one retry. Pebble repeats failed flushes
+	// and compactions at once and for ever; this keeps them off the processor.
+	fullPause = time.Second
+)
+
+// space watches the free disk of the state directory, and holds a ballast file
+// that is given up when the disk is full, so that what is under way can end.
+type space struct {
+	fs      vfs.FS // not the one that calls full
+	path    string // of the state directory
+	floor   int64  // bytes; negative is none
+	size    int64  // of the ballast
+	ballast string
+	log     *slog.Logger
+	closing chan struct{}
+
+	mu   sync.Mutex
+	held bool // the ballast is there
+}
+
+func newSpace(fs vfs.FS, path string, floor int64, log *slog.Logger) *space {
+	return &space{
+		fs: fs, path: path, floor: floor, size: min(floor/4, maxBallast),
+		ballast: fs.PathJoin(path, ballastName), log: log, closing: make(chan struct{}),
+	}
+}
+
+// check returns aggregator.ErrNoSpace, with the numbers, where less than the
+// floor is free. With room to spare it makes the ballast anew.
+func (s *space) check() error {
+	if s.floor < 0 {
+		return nil
+	}
+	usage, err := s.fs.GetDiskUsage(s.path)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask for the free space of %s: %w", s.path, err)
+	}
+	free := int64(min(usage.AvailBytes, 1<<62))
+	if free < s.floor {
+		return fmt.Errorf("%w: %s is free at %s and state.min_free is %s", aggregator.ErrNoSpace, size(free), s.path, size(s.floor))
+	}
+	if free >= s.floor+2*s.size {
+		s.fill()
+	}
+	return nil
+}
+
+// fill makes the ballast where it is missing. It is a help, not a condition: a
+// failure is logged.
+func (s *space) fill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held || s.size <= 0 {
+		return
+	}
+	s.held = true // also after a failure: not to be tried at each apply
+	if err := writeBallast(s.fs, s.ballast, s.size); err != nil {
+		s.log.Warn("cannot make the ballast file", "path", s.ballast, "err", err)
+	}
+}
+
+// full is called by the file system when a write found the disk full, before
+// its one retry; other writes wait meanwhile.
+func (s *space) full() {
+	s.mu.Lock()
+	held := s.held
+	s.held = false
+	s.mu.Unlock()
+	if held && s.fs.Remove(s.ballast) == nil {
+		s.log.Warn("disk is full: gave up the ballast file", "path", s.ballast, "bytes", s.size)
+		return
+	}
+	pause := time.NewTimer(fullPause)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-s.closing:
+	}
+}
+
+// writeBallast fills a file with bytes that no file system can store in less
+// room. An existing file of the size is kept.
+func writeBallast(fs vfs.FS, path string, bytes int64) error {
+	if info, err := fs.Stat(path); err == nil && info.Size() == bytes {
+		return nil
+	}
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	noise := rand.NewChaCha8([32]byte{})
+	block := make([]byte, min(bytes, 1<<20))
+	for left := bytes; left > 0; left -= int64(len(block)) {
+		block = block[:min(left, int64(len(block)))]
+		noise.Read(block) // never fails
+		if _, err := f.Write(block); err != nil {
+			return errors.Join(err, f.Close(), fs.Remove(path))
+		}
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
