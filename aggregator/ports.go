@@ -110,8 +110,11 @@ type SeedStore interface {
 	// Seed writes totals, which come in key order: merged with what is there,
 	// or in its place.
 	Seed(totals iter.Seq2[[]byte, []byte], replace bool) error
-	// Guards writes the instants of keys, for Store.Guard, in key order.
+	// Guards writes the instants of keys, for Store.Guard, in key order. The
+	// later of two calls wins.
 	Guards(guards iter.Seq2[[]byte, event.Time]) error
+	// Guard returns what Guards wrote, at once.
+	Guard(key []byte) (event.Time, bool, error)
 	View() (View, error)
 }
 
