@@ -1,0 +1,310 @@
+package aggregator
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"tidemark/event"
+	"tidemark/query"
+)
+
+// Decoder decodes the records of one partition and folds them. It belongs to
+// one goroutine.
+type Decoder struct {
+	program *Program
+	paths   []event.Path
+	scanner *event.Scanner
+	env     query.Env
+	cut     DecodeCut
+	timed   bool // the cut asks for the event's time
+	time    int  // slot of the event's time, -1 for the record's timestamp
+	guard   func(key []byte) (event.Time, bool, error)
+
+	key      keyReader
+	operands []operand // by aggregate
+	elements event.Elements
+}
+
+// DecodeCut is what a decoder must know of the cut.
+type DecodeCut struct {
+	Before    *event.Time // events before it are BeforeCut; nil for none
+	EventTime event.Path  // of the event's time, nil for the record's timestamp
+	Guard     bool        // per key, events at or before its guard are BeforeCut
+}
+
+var errNoGuards = errors.New("cut mode guard needs a look-up of guards")
+
+// NewDecoder returns a decoder for a partition with the cut. guard looks up a
+// key's instant in the history; it is called once per key and delta, in cut
+// mode guard alone, and may be nil in the others.
+func (p *Program) NewDecoder(cut DecodeCut, guard func(key []byte) (event.Time, bool, error)) (*Decoder, error) {
+	d := &Decoder{
+		program:  p,
+		paths:    slices.Clone(p.def.Paths),
+		cut:      cut,
+		timed:    cut.Before != nil || cut.Guard,
+		time:     -1,
+		guard:    guard,
+		key:      keyReader{columns: p.def.Keys},
+		operands: make([]operand, len(p.columns)),
+	}
+	if cut.Guard && guard == nil {
+		return nil, errNoGuards
+	}
+	if d.timed && cut.EventTime != nil {
+		d.time = slotOf(&d.paths, cut.EventTime)
+	}
+	d.scanner = event.NewScanner(d.paths, p.opts.MaxBytes)
+	d.env = query.Env{Values: d.scanner.Values, Zone: p.opts.Zone}
+	for i := range d.operands {
+		d.operands[i].count = 1
+		d.operands[i].at.event = true
+	}
+	return d, nil
+}
+
+// slotOf returns the index of path in paths, where it is added if need be.
+func slotOf(paths *[]event.Path, path event.Path) int {
+	i := slices.IndexFunc(*paths, func(p event.Path) bool { return slices.Equal(p, path) })
+	if i < 0 {
+		i = len(*paths)
+		*paths = append(*paths, path)
+	}
+	return i
+}
+
+// fault is what makes a record or a document bad, with the slot of the path at
+// fault, -1 where no single one is.
+type fault struct {
+	reason event.Reason
+	slot   int
+}
+
+// Fold decodes r, folds it into delta and counts it there. An error is one of
+// the guard's; the record is then not counted. A record that is not folded
+// leaves no trace but in the counts.
+func (d *Decoder) Fold(delta *Delta, partition int32, r *Record) (Outcome, error) {
+	result, f, err := d.fold(delta, partition, r)
+	if err != nil {
+		return Outcome{}, err
+	}
+	delta.Counts.Results[result]++
+	if result != Bad {
+		return Outcome{Result: result}, nil
+	}
+	delta.Counts.Reasons[f.reason]++
+	out := Outcome{Result: Bad, Reason: f.reason}
+	if f.slot >= 0 {
+		out.Field = strings.Join(d.paths[f.slot], ".")
+	}
+	return out, nil
+}
+
+func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault, error) {
+	if r.Value == nil {
+		return Tombstone, fault{}, nil
+	}
+	reason, slot := d.scanner.Scan(r.Value)
+	if reason != event.OK {
+		return Bad, fault{reason, slot}, nil
+	}
+	d.env.Values = d.scanner.Values
+	if where := d.program.def.Where; where != nil {
+		d.env.Reset()
+		if !query.True(where, &d.env) {
+			return Filtered, fault{}, nil
+		}
+	}
+	key, texts, f := d.key.read(d.env.Values)
+	if f.reason != event.OK {
+		return Bad, f, nil
+	}
+	var row []uint64
+	if d.timed {
+		t, f := d.eventTime(r)
+		if f.reason != event.OK {
+			return Bad, f, nil
+		}
+		if d.cut.Before != nil && t.Compare(*d.cut.Before) < 0 {
+			return BeforeCut, fault{}, nil
+		}
+		if d.cut.Guard {
+			var index int
+			row, index = delta.enter(key)
+			guarded, err := delta.guarded(key, index, t, d.guard)
+			if err != nil {
+				return 0, fault{}, err
+			}
+			if guarded {
+				return BeforeCut, fault{}, nil
+			}
+		}
+	}
+	if f := d.evaluate(partition, r); f.reason != event.OK {
+		return Bad, f, nil
+	}
+	if row == nil {
+		row, _ = delta.enter(key)
+	}
+	delta.touch(row, key)
+	delta.fold(row, texts, d.operands)
+	return Folded, fault{}, nil
+}
+
+// eventTime is the instant that the cut compares.
+func (d *Decoder) eventTime(r *Record) (event.Time, fault) {
+	if d.time < 0 {
+		return millis(r.Timestamp), fault{}
+	}
+	v := &d.env.Values[d.time]
+	switch v.Kind {
+	case event.Missing:
+		return event.Time{}, fault{event.MissingField, d.time}
+	case event.Null:
+		return event.Time{}, fault{event.NullField, d.time}
+	}
+	t, reason := v.Timestamp(d.program.opts.Zone)
+	return t, fault{reason, d.time}
+}
+
+// millis is an instant in milliseconds since the epoch.
+func millis(ms int64) event.Time {
+	sec, rest := ms/1000, ms%1000
+	if rest < 0 {
+		sec, rest = sec-1, rest+1000
+	}
+	return event.Time{Sec: sec, Nsec: int32(rest) * 1e6}
+}
+
+// evaluate makes the operands of all columns, in SELECT order; nothing is
+// folded before all are right.
+func (d *Decoder) evaluate(partition int32, r *Record) fault {
+	columns := d.program.columns
+	for i := range columns {
+		c, o := &columns[i], &d.operands[i]
+		if f := d.operand(c, o); f.reason != event.OK {
+			return f
+		}
+		o.at.time, o.at.partition, o.at.offset = r.Timestamp, partition, r.Offset
+	}
+	return fault{}
+}
+
+// operand makes one column's operand.
+func (d *Decoder) operand(c *column, o *operand) fault {
+	if c.arg.want == wantNothing {
+		return fault{} // count stays 1
+	}
+	reason, slot := c.arg.read(&d.env, &o.value)
+	if reason != event.OK {
+		return fault{reason, slot}
+	}
+	switch c.arg.want {
+	case wantPresence:
+		o.count = 1
+		if o.value.IsNull() {
+			o.count = 0
+		}
+	case wantMembers:
+		return fault{o.takeMembers(&d.elements, nil), slot}
+	}
+	if c.by.want != wantNothing {
+		reason, slot = c.by.read(&d.env, &o.by)
+	}
+	return fault{reason, slot}
+}
+
+// takeMembers makes o's set what its value holds: a scalar, or an array of
+// scalars, nulls left out. as converts each; nil leaves it as it is.
+func (o *operand) takeMembers(elements *event.Elements, as func(*event.Value) event.Reason) event.Reason {
+	o.clearSet()
+	if o.value.Kind != event.Array {
+		return o.takeMember(&o.value, as)
+	}
+	elements.Reset(o.value.Bytes)
+	for v := elements.Next(); v != nil; v = elements.Next() {
+		if v.Kind == event.Array {
+			return event.WrongType
+		}
+		if reason := o.takeMember(v, as); reason != event.OK {
+			return reason
+		}
+	}
+	return event.OK
+}
+
+// takeMember adds one scalar, or nothing for a null, to o's set.
+func (o *operand) takeMember(v *event.Value, as func(*event.Value) event.Reason) (reason event.Reason) {
+	if v.IsNull() {
+		return event.OK
+	}
+	if as != nil {
+		if reason = as(v); reason != event.OK {
+			return reason
+		}
+	}
+	if v.Kind == event.Number {
+		if v.Num, reason = v.Decimal(); reason != event.OK {
+			return reason
+		}
+		v.Kind = event.Decimal
+	}
+	if v.Kind >= event.Array {
+		return event.WrongType
+	}
+	o.addMember(v)
+	return event.OK
+}
+
+// keyReader makes keys of the values of the key columns. Documents and events
+// share it.
+type keyReader struct {
+	columns []query.Key
+	key     []byte
+	part    []byte
+}
+
+// read makes the key; it is valid until the next read. texts has bit 1<<column
+// for each column that came as text.
+func (k *keyReader) read(values []event.Value) (key []byte, texts uint64, f fault) {
+	var number bool
+	if len(k.columns) == 1 {
+		slot := k.columns[0].Slot
+		v := &values[slot]
+		if len(v.Bytes) > maxKeyBytes && v.Kind == event.Text {
+			return nil, 0, fault{event.TooLarge, slot}
+		}
+		k.key, number, f.reason = event.AppendKey(k.key[:0], v)
+		if !number {
+			texts = 1
+		}
+		f.slot = slot
+		return k.key, texts, f
+	}
+	k.key = k.key[:0]
+	size := 0
+	for i := range k.columns {
+		slot := k.columns[i].Slot
+		v := &values[slot]
+		if len(v.Bytes) > maxKeyBytes && v.Kind == event.Text {
+			return nil, 0, fault{event.TooLarge, slot}
+		}
+		k.part, number, f.reason = event.AppendKey(k.part[:0], v)
+		if f.reason != event.OK {
+			f.slot = slot
+			return nil, 0, f
+		}
+		if size += len(k.part); size > maxKeyBytes {
+			return nil, 0, fault{event.TooLarge, slot}
+		}
+		if !number {
+			texts |= 1 << i
+		}
+		if i > 0 {
+			k.key = append(k.key, '/')
+		}
+		k.key = appendPercent(k.key, k.part)
+	}
+	return k.key, texts, fault{}
+}

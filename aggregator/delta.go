@@ -1,0 +1,289 @@
+package aggregator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+
+	"tidemark/event"
+)
+
+// Delta is the change of one partition's totals by the records in
+// [First, Next). One goroutine at a time; those that only read it (Len, Bytes,
+// Get, Sorted, Smallest) may do so side by side.
+//
+// It is a hash table with open addressing over rows of words. Neither table
+// nor rows hold pointers, and a key that was seen before costs no allocation.
+type Delta struct {
+	First, Next int64
+	Counts      Counts
+	// Placement holds the partitioners that agree with every key of the delta.
+	Placement Placement
+
+	program               *Program
+	partition, partitions int32
+
+	table  []uint64   // hash <<32 | row+1; 0 is free
+	slabs  [][]uint64 // rows, slabRows in each
+	guards [][]uint64 // two words for each row, made when the first guard comes
+	rows   int        // in use
+	live   int        // of those, touched by an event or a document
+	keys   keyArena
+	memory memory
+}
+
+const (
+	slabShift = 9
+	slabRows  = 1 << slabShift
+	minTable  = 1 << 8
+)
+
+// NewDelta returns an empty delta for partition, one of partitions.
+func (p *Program) NewDelta(partition, partitions int32) *Delta {
+	return &Delta{
+		Placement:  allPartitioners,
+		program:    p,
+		partition:  partition,
+		partitions: partitions,
+		table:      make([]uint64, minTable),
+	}
+}
+
+// Len is the number of keys.
+func (d *Delta) Len() int { return d.live }
+
+// Bytes is the memory in use, an estimate.
+func (d *Delta) Bytes() int {
+	n := 8*len(d.table) + 8*d.program.rowWords*d.rows + d.keys.used + d.memory.used()
+	if d.guards != nil {
+		n += 16 * d.rows
+	}
+	return n
+}
+
+// Reset empties the delta and keeps its memory for the next.
+func (d *Delta) Reset(first int64) {
+	// A table far too large for what came is cleared and searched in vain.
+	if n := len(d.table); n > minTable && d.rows < n/16 {
+		d.table = d.table[:n/2]
+	}
+	clear(d.table)
+	d.First, d.Next = first, first
+	d.Counts = Counts{}
+	d.Placement = allPartitioners
+	d.rows, d.live = 0, 0
+	d.keys.reset()
+	d.memory.reset()
+}
+
+// Get appends the key's encoded total to dst; false where the delta has none.
+func (d *Delta) Get(dst, key []byte) ([]byte, bool) {
+	row, _ := d.find(key)
+	if row == nil || row[rowFlags]&flagTouched == 0 {
+		return dst, false
+	}
+	return d.program.appendTotal(dst, &d.memory, row), true
+}
+
+// row is the words of row i.
+func (d *Delta) row(i int) []uint64 {
+	w := d.program.rowWords
+	at := (i & (slabRows - 1)) * w
+	return d.slabs[i>>slabShift][at : at+w : at+w]
+}
+
+// hash is a hash of a key and its words. The seeds are the process's: hashes
+// decide about places in memory, never about an order.
+func (p *Program) hash(key []byte, w0, w1 uint64) uint32 {
+	if len(key) > shortKey {
+		return uint32(maphash.Bytes(p.seed, key))
+	}
+	h := mix(w0^p.seeds[0], w1^p.seeds[1])
+	return uint32(mix(h, 0x9e3779b97f4a7c15))
+}
+
+// find returns the key's row and its index; nil where there is none.
+func (d *Delta) find(key []byte) ([]uint64, int) {
+	w0, w1 := keyWords(key)
+	h := d.program.hash(key, w0, w1)
+	row, i, _ := d.search(key, w0, w1, h)
+	return row, i
+}
+
+// search returns the key's row and its index, or nil and the free place of the
+// table where it belongs.
+func (d *Delta) search(key []byte, w0, w1 uint64, h uint32) (row []uint64, index int, place uint32) {
+	mask := uint32(len(d.table) - 1)
+	for place = h & mask; ; place = (place + 1) & mask {
+		e := d.table[place]
+		if e == 0 {
+			return nil, 0, place
+		}
+		if uint32(e>>32) != h {
+			continue
+		}
+		index = int(uint32(e)) - 1
+		row = d.row(index)
+		if row[0] != w0 || row[1] != w1 {
+			continue
+		}
+		if w1&0xff <= shortKey || bytes.Equal(d.keys.at(row[rowFlags]>>flagBits), key) {
+			return row, index, place
+		}
+	}
+}
+
+// enter returns the key's row, a new one where there is none. It counts for
+// nothing until it is touched.
+func (d *Delta) enter(key []byte) (row []uint64, index int) {
+	w0, w1 := keyWords(key)
+	h := d.program.hash(key, w0, w1)
+	row, index, place := d.search(key, w0, w1, h)
+	if row != nil {
+		return row, index
+	}
+	index = d.rows
+	if index>>slabShift == len(d.slabs) {
+		d.slabs = append(d.slabs, make([]uint64, slabRows*d.program.rowWords))
+	}
+	d.rows++
+	row = d.row(index)
+	clear(row)
+	row[0], row[1] = w0, w1
+	if len(key) > shortKey {
+		row[rowFlags] = d.keys.put(key) << flagBits
+	}
+	if d.guards != nil {
+		clear(d.guard(index))
+	}
+	d.table[place] = uint64(h)<<32 | uint64(index+1)
+	if d.rows > len(d.table)/8*5 {
+		d.grow()
+	}
+	return row, index
+}
+
+// grow doubles the table. The entries hold their hashes: no row is looked at.
+func (d *Delta) grow() {
+	table := make([]uint64, 2*len(d.table))
+	mask := uint32(len(table) - 1)
+	for _, e := range d.table {
+		if e == 0 {
+			continue
+		}
+		place := uint32(e>>32) & mask
+		for table[place] != 0 {
+			place = (place + 1) & mask
+		}
+		table[place] = e
+	}
+	d.table = table
+}
+
+// touch makes the row count as a key of the delta.
+func (d *Delta) touch(row []uint64, key []byte) {
+	if row[rowFlags]&flagTouched != 0 {
+		return
+	}
+	row[rowFlags] |= flagTouched
+	d.live++
+	if d.Placement != 0 {
+		d.Placement = d.Placement.keep(key, d.partition, d.partitions)
+	}
+}
+
+// fold adds an operand for each aggregate to a row; texts has bit 1<<column
+// for each key column that came as text.
+func (d *Delta) fold(row []uint64, texts uint64, operands []operand) {
+	row[rowFlags] |= texts << flagTextShift
+	columns := d.program.columns
+	for i := range columns {
+		c := &columns[i]
+		c.acc.fold(&d.memory, row[c.word:c.word+c.words], &operands[i])
+	}
+}
+
+// A guard in a delta is two words: the seconds, and the nanoseconds with its
+// state above them.
+const (
+	guardAsked = 1 << 32 // the history was asked for it
+	guardHas   = 1 << 33 // and has it
+)
+
+// guard is the guard's words of row i; without guards in the delta they are
+// made.
+func (d *Delta) guard(i int) []uint64 {
+	for len(d.guards) <= i>>slabShift {
+		d.guards = append(d.guards, make([]uint64, 2*slabRows))
+	}
+	at := (i & (slabRows - 1)) * 2
+	return d.guards[i>>slabShift][at : at+2 : at+2]
+}
+
+// guarded says whether the key's guard is at or after t: whether the history
+// holds an event of that time. look is called where the delta does not know
+// the guard yet.
+func (d *Delta) guarded(key []byte, index int, t event.Time, look func(key []byte) (event.Time, bool, error)) (bool, error) {
+	words := d.guard(index)
+	if words[1]&guardAsked == 0 {
+		g, has, err := look(key)
+		if err != nil {
+			return false, err
+		}
+		words[0], words[1] = uint64(g.Sec), uint64(uint32(g.Nsec))|guardAsked
+		if has {
+			words[1] |= guardHas
+		}
+	}
+	if words[1]&guardHas == 0 {
+		return false, nil
+	}
+	g := event.Time{Sec: int64(words[0]), Nsec: int32(words[1])}
+	return t.Compare(g) <= 0, nil
+}
+
+// appendKey appends the key of a row.
+func (d *Delta) appendKey(dst []byte, row []uint64) []byte {
+	if row[1]&0xff > shortKey {
+		return append(dst, d.keys.at(row[rowFlags]>>flagBits)...)
+	}
+	return appendShortKey(dst, row[0], row[1])
+}
+
+// keyArena holds keys of more than shortKey bytes: a length of two bytes, and
+// the key. A place is chunk<<16 | offset and fits beside the flags of a row.
+type keyArena struct {
+	chunks [][]byte
+	chunk  int
+	off    int
+	used   int
+}
+
+const keyChunk = 1 << 16
+
+func (a *keyArena) reset() { a.chunk, a.off, a.used = 0, 0, 0 }
+
+// put keeps a copy of key. Percent-encoded, a key is below 4 KiB.
+func (a *keyArena) put(key []byte) uint64 {
+	n := 2 + len(key)
+	if len(a.chunks) > 0 && a.off+n > keyChunk {
+		a.chunk++
+		a.off = 0
+	}
+	if a.chunk == len(a.chunks) {
+		a.chunks = append(a.chunks, make([]byte, keyChunk))
+	}
+	b := a.chunks[a.chunk][a.off:]
+	binary.LittleEndian.PutUint16(b, uint16(len(key)))
+	copy(b[2:], key)
+	place := uint64(a.chunk)<<16 | uint64(a.off)
+	a.off += n
+	a.used += n
+	return place
+}
+
+func (a *keyArena) at(place uint64) []byte {
+	b := a.chunks[place>>16][place&(keyChunk-1):]
+	n := binary.LittleEndian.Uint16(b)
+	return b[2 : 2+n : 2+n]
+}

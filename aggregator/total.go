@@ -1,0 +1,80 @@
+package aggregator
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Total is one key's accumulators in memory, for merging and answering. The
+// zero total is what a key has before its first event. One goroutine at a
+// time.
+type Total struct {
+	program *Program
+	row     []uint64
+	memory  memory
+	operand operand // of Merge
+}
+
+// NewTotal returns a zero total.
+func (p *Program) NewTotal() *Total {
+	return &Total{program: p, row: make([]uint64, p.rowWords)}
+}
+
+// Reset makes t the zero total again.
+func (t *Total) Reset() {
+	clear(t.row)
+	t.memory.reset()
+}
+
+// Merge adds an encoded total. An error means bytes that no version of this
+// program wrote, or a newer one did; it names both versions. After an error t
+// holds a part of them and must be Reset.
+func (t *Total) Merge(encoded []byte) error {
+	rest, err := t.mergeHead(encoded)
+	for i := 0; err == nil && i < len(t.program.columns); i++ {
+		c := &t.program.columns[i]
+		if rest, err = c.acc.read(rest, &t.operand); err != nil {
+			return fmt.Errorf("read the encoded %s of a total: %w", c.name, err)
+		}
+		c.acc.fold(&t.memory, t.row[c.word:c.word+c.words], &t.operand)
+	}
+	if err == nil && len(rest) > 0 {
+		err = errLong
+	}
+	if err != nil {
+		return fmt.Errorf("read an encoded total: %w", err)
+	}
+	return nil
+}
+
+// mergeHead merges what comes before the accumulators.
+func (t *Total) mergeHead(encoded []byte) (rest []byte, err error) {
+	flags, rest, err := readHead(encoded)
+	if err == nil && !mergeFlags(t.row, flags) {
+		err = errors.New("its flags are none")
+	}
+	return rest, err
+}
+
+// readHead reads the version and the flags of an encoded total.
+func readHead(encoded []byte) (flags uint64, rest []byte, err error) {
+	if len(encoded) == 0 {
+		return 0, nil, errShort
+	}
+	if encoded[0] != FormatVersion {
+		return 0, nil, errVersion(encoded[0])
+	}
+	return readUvarint(encoded[1:])
+}
+
+// Append appends the encoding of t: the same bytes for the same total, however
+// it came about.
+func (t *Total) Append(dst []byte) []byte {
+	return t.program.appendTotal(dst, &t.memory, t.row)
+}
+
+// Duplicate says whether an encoded total came from more than one document.
+func Duplicate(encoded []byte) bool {
+	flags, _, err := readHead(encoded)
+	return err == nil && flags&flagDocuments == 2
+}
