@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// serveBatch answers POST /v1/aggregates:batchGet.
+func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) error {
+	p := newParams(r, "numbers", "partial", "local", "min_offset", "timeout")
+	opts := p.readOptions()
+	_, partitions := s.view()
+	p.minOffset(&opts, partitions)
+	if p.err != nil {
+		return p.err
+	}
+	body, err := s.readBody(w, r, maxBody)
+	if err != nil {
+		return err
+	}
+	keys, err := s.batchKeys(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), workLimit+opts.wait)
+	defer cancel()
+	rows, err := s.readRows(ctx, keys, &opts)
+	if err != nil {
+		return err
+	}
+	out, complete := []byte(`{"rows":[`), true
+	for i := range rows {
+		row := &rows[i]
+		if err := s.check(row, &opts); err != nil {
+			return err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		whole := len(row.blocked) == 0
+		complete = complete && whole
+		if row.total == nil && whole {
+			out = append(out, "null"...)
+		} else {
+			out = s.appendRow(out, row.key, row.total, row.marks, whole, opts.quoted)
+		}
+	}
+	out = strconv.AppendBool(append(out, `],"complete":`...), complete)
+	respond(w, http.StatusOK, "application/json", append(out, "}\n"...))
+	return nil
+}
+
+// maxKeys is the most keys that one request may ask for.
+const maxKeys = 1000
+
+// batchKeys reads the body of a batchGet.
+func (s *Server) batchKeys(body []byte) ([][]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return nil, badRequest(`the body is not a JSON object such as {"keys":["23"]}: %v`, orText(err, "it is null"))
+	}
+	var raw []json.RawMessage
+	for name, value := range members {
+		if name != "keys" {
+			return nil, badRequest(`unknown member %q: the body is {"keys":[…]}`, name)
+		}
+		if err := json.Unmarshal(value, &raw); err != nil || raw == nil {
+			return nil, badRequest("keys is not an array")
+		}
+	}
+	switch {
+	case members["keys"] == nil:
+		return nil, badRequest(`the body has no keys: it is {"keys":[…]}`)
+	case len(raw) > maxKeys:
+		return nil, badRequest("%d keys are more than %d", len(raw), maxKeys)
+	}
+	keys := make([][]byte, len(raw))
+	for i, value := range raw {
+		texts, err := keyTexts(value)
+		if err != nil {
+			return nil, badRequest("keys[%d] %v", i, err)
+		}
+		if keys[i], err = s.key(texts); err != nil {
+			return nil, badRequest("keys[%d]: %s", i, problemOf(err).Detail)
+		}
+	}
+	return keys, nil
+}
+
+func orText(err error, text string) string {
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// keyTexts reads one key of a batch: a text, or an array of texts. A text that
+// JSON can write but UTF-8 cannot hold is refused, as decoding would turn it
+// into another key.
+func keyTexts(raw json.RawMessage) (texts []string, err error) {
+	var list []json.RawMessage
+	if raw[0] == '"' {
+		list = []json.RawMessage{raw}
+	} else if err := json.Unmarshal(raw, &list); err != nil || list == nil {
+		return nil, errors.New("is neither a text nor an array of texts")
+	}
+	for _, one := range list {
+		var text string
+		if one[0] != '"' || json.Unmarshal(one, &text) != nil {
+			return nil, errors.New("is neither a text nor an array of texts")
+		}
+		if strings.ContainsRune(text, utf8.RuneError) && loneSurrogate(one) {
+			return nil, errors.New("has half of a surrogate pair, which is no text")
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// loneSurrogate says whether a valid JSON text has an escaped surrogate
+// without its other half.
+func loneSurrogate(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		if raw[i] != 'u' {
+			continue
+		}
+		r := escaped(raw[i:])
+		i += 4
+		if !utf16.IsSurrogate(r) {
+			continue
+		}
+		if i+2 >= len(raw) || raw[i+1] != '\\' || raw[i+2] != 'u' || utf16.DecodeRune(r, escaped(raw[i+2:])) == utf8.RuneError {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escaped is the code unit of uXXXX at the start of raw, which is valid.
+func escaped(raw []byte) rune {
+	n, err := strconv.ParseUint(string(raw[1:5]), 16, 16)
+	if err != nil {
+		return utf8.RuneError
+	}
+	return rune(n)
+}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"tidemark/aggregator"
+)
+
+// Reader answers from the partitions of this member. *aggregator.Processor is
+// one. Its methods are called from many goroutines.
+type Reader interface {
+	// Status lists this member's partitions, by number.
+	Status() []aggregator.PartitionStatus
+	// Get reads one key from one partition.
+	Get(ctx context.Context, partition int32, key []byte) (aggregator.Reading, error)
+	// Scan reads the first limit keys >= from that begin with prefix.
+	Scan(ctx context.Context, partition int32, from, prefix []byte, limit int) (aggregator.Page, error)
+	// Changed returns a channel that is closed after the next fold, or change
+	// of state, of the partition; nil where it is not here.
+	Changed(partition int32) <-chan struct{}
+}
+
+// Group is the consumer group as this member knows it.
+type Group interface {
+	// View is the group at this moment, one consistent look. The caller does
+	// not change what it holds.
+	View() View
+}
+
+// View is the group at one moment, from one member.
+type View struct {
+	Group      string   // the group's id
+	Member     string   // this member's id, "" before the first assignment
+	Generation int32    // of the assignment
+	Assigned   bool     // the first assignment has come, be it an empty one
+	Silent     bool     // no heartbeat was answered for a session timeout
+	Partitions int32    // of the topic as it is now, 0 until that is known
+	Members    []Member // all of the group, idle ones too
+}
+
+// Member is one member of the group.
+type Member struct {
+	ID         string
+	Address    string // http://host:port, "" where it told none
+	Partitions []int32
+}
+
+// Snapshot is one published snapshot of one partition.
+type Snapshot struct {
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Seq       int64     `json:"seq"`
+	Epoch     int64     `json:"epoch"`
+	Position  int64     `json:"position"`
+	Bytes     int64     `json:"bytes"`
+	Created   time.Time `json:"created"`
+}
+
+// Snapshots publishes and lists snapshots.
+type Snapshots interface {
+	// List returns all snapshots in the store.
+	List(ctx context.Context) ([]Snapshot, error)
+	// Publish publishes what is new now for every partition of this member and
+	// returns the newest snapshot of each.
+	Publish(ctx context.Context) ([]Snapshot, error)
+	// Newest is the newest snapshot of a partition of this member, without
+	// asking the store; false where there is none.
+	Newest(partition int32) (Snapshot, bool)
+	// Restore is how far the restore of a partition of this member has come;
+	// false while none runs.
+	Restore(partition int32) (Restore, bool)
+}
+
+// Restore is the progress of a restore, in bytes.
+type Restore struct {
+	Have             int64   `json:"have"`
+	Need             int64   `json:"need"`
+	RemainingSeconds float64 `json:"remaining_seconds"`
+}
+
+// owners says which member owns each partition, and how many partitions there
+// are: those of the topic, or more where an assignment already has more.
+func (v *View) owners() (owner map[int32]*Member, partitions int32) {
+	owner = make(map[int32]*Member, v.Partitions)
+	partitions = v.Partitions
+	for i := range v.Members {
+		for _, p := range v.Members[i].Partitions {
+			owner[p] = &v.Members[i]
+			partitions = max(partitions, p+1)
+		}
+	}
+	return owner, partitions
+}

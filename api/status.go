@@ -1,0 +1,134 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"tidemark/aggregator"
+	"tidemark/event"
+)
+
+type statusBody struct {
+	Member     string          `json:"member"`
+	Group      string          `json:"group"`
+	Generation int32           `json:"generation"`
+	Version    string          `json:"version"`
+	Definition definitionBody  `json:"definition"`
+	Partitions []partitionBody `json:"partitions"`
+	Members    []memberBody    `json:"members"`
+	History    *historyBody    `json:"history"`
+}
+
+type definitionBody struct {
+	SQL         string `json:"sql"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+type partitionBody struct {
+	Topic         string           `json:"topic"`
+	Partition     int32            `json:"partition"`
+	State         string           `json:"state"`
+	Reason        string           `json:"reason"`
+	Position      int64            `json:"position"`
+	HighWatermark int64            `json:"high_watermark"`
+	LogStart      int64            `json:"log_start"`
+	Lag           int64            `json:"lag"`
+	Epoch         int64            `json:"epoch"`
+	Counts        map[string]int64 `json:"counts"`
+	BadReasons    map[string]int64 `json:"bad_reasons"`
+	GapRecords    int64            `json:"gap_records"`
+	Keys          int64            `json:"keys"`
+	StateBytes    int64            `json:"state_bytes"`
+	Snapshot      *snapshotBody    `json:"snapshot"`
+	Restore       *Restore         `json:"restore"`
+}
+
+type snapshotBody struct {
+	Seq        int64   `json:"seq"`
+	Position   int64   `json:"position"`
+	AgeSeconds float64 `json:"age_seconds"`
+}
+
+type memberBody struct {
+	Member     string  `json:"member"`
+	Address    string  `json:"address"`
+	Partitions []int32 `json:"partitions"`
+}
+
+type historyBody struct {
+	Mode      string `json:"mode"`
+	Documents int64  `json:"documents"`
+	Complete  bool   `json:"complete"`
+}
+
+// serveStatus answers GET /v1/status: this member's partitions, and the whole
+// group.
+func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
+	if p := newParams(r); p.err != nil {
+		return p.err
+	}
+	view := s.group.View()
+	status := s.reader.Status()
+	body := statusBody{
+		Member:     view.Member,
+		Group:      view.Group,
+		Generation: view.Generation,
+		Version:    s.opts.Version,
+		Definition: definitionBody{s.program.Query().SQL, s.fingerprint},
+		Partitions: []partitionBody{},
+		Members:    []memberBody{},
+		History:    s.history(status),
+	}
+	for i := range status {
+		body.Partitions = append(body.Partitions, s.partition(&status[i]))
+	}
+	for _, m := range view.Members {
+		partitions := append([]int32{}, m.Partitions...)
+		slices.Sort(partitions)
+		body.Members = append(body.Members, memberBody{m.ID, m.Address, partitions})
+	}
+	s.respondJSON(w, r, http.StatusOK, body)
+	return nil
+}
+
+func (s *Server) partition(st *aggregator.PartitionStatus) partitionBody {
+	b := partitionBody{
+		Topic: st.Topic, Partition: st.Partition, State: st.State.String(), Reason: st.Reason,
+		Position: st.Position, HighWatermark: st.End, LogStart: st.LogStart, Lag: lag(st), Epoch: st.Epoch,
+		Counts: map[string]int64{}, BadReasons: map[string]int64{},
+		GapRecords: st.Gap, Keys: st.Keys, StateBytes: st.Bytes,
+	}
+	for r := range aggregator.NumResults {
+		b.Counts[r.String()] = st.Counts.Results[r]
+	}
+	for i, n := range st.Counts.Reasons {
+		if n > 0 {
+			b.BadReasons[event.Reason(i).String()] = n
+		}
+	}
+	if s.opts.Snapshots == nil {
+		return b
+	}
+	if newest, ok := s.opts.Snapshots.Newest(st.Partition); ok {
+		b.Snapshot = &snapshotBody{newest.Seq, newest.Position, max(0, time.Since(newest.Created).Seconds())}
+	}
+	if restore, ok := s.opts.Snapshots.Restore(st.Partition); ok {
+		b.Restore = &restore
+	}
+	return b
+}
+
+// history is what the states of this member's partitions hold of it; nil
+// without a history.
+func (s *Server) history(status []aggregator.PartitionStatus) *historyBody {
+	if s.opts.HistoryMode == "" {
+		return nil
+	}
+	h := &historyBody{Mode: s.opts.HistoryMode, Complete: true}
+	for i := range status {
+		h.Documents += status[i].Documents
+		h.Complete = h.Complete && status[i].Seeded
+	}
+	return h
+}
