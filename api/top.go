@@ -142,11 +142,11 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 	var (
 		top       = leaders{order: q.order, limit: q.Limit}
 		total     = l.program.NewTotal()
-		positions = map[int32]int64{}
+		seen      = map[int32]moment{}
 		a, _      = l.begin(of)
 	)
 	for _, st := range a.Standings {
-		position, whole, err := l.pass(ctx, st.Partition, func(key, encoded []byte) error {
+		as, whole, err := l.pass(ctx, st.Partition, func(key, encoded []byte) error {
 			total.Reset()
 			if err := total.Merge(encoded); err != nil {
 				return fmt.Errorf("read the total of a key: %w", err)
@@ -158,17 +158,18 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 			return answer{}, fmt.Errorf("scan partition %d: %w", st.Partition, err)
 		}
 		if whole {
-			positions[st.Partition] = position
+			seen[st.Partition] = as
 		}
 	}
 	// The standings after the scan speak of at least what it has seen.
 	a, h := l.begin(of)
 	a.Standings = slices.DeleteFunc(a.Standings, func(st standing) bool {
-		_, ok := positions[st.Partition]
+		_, ok := seen[st.Partition]
 		return !ok
 	})
 	for i := range a.Standings {
-		a.Standings[i].Position = positions[a.Standings[i].Partition]
+		st := &a.Standings[i]
+		st.Position, st.Answers = seen[st.Partition].Position, seen[st.Partition].Answers
 	}
 	a.Items = top.items()
 	for i := range a.Items {
@@ -183,34 +184,33 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 	return a, nil
 }
 
-// pass calls f for every key of a partition. The position is that of the first
-// keys; whole is false where the partition went away before the last.
-func (l *local) pass(ctx context.Context, partition int32, f func(key, total []byte) error) (position int64, whole bool, err error) {
+// pass calls f for every key of a partition. as is how it stood at the first of
+// them; whole is false where it went away before the last.
+func (l *local) pass(ctx context.Context, partition int32, f func(key, total []byte) error) (as moment, whole bool, err error) {
 	var from []byte
-	counted := false
 	for limit := firstScanPage; ; {
 		if err := ctx.Err(); err != nil {
-			return 0, false, err
+			return as, false, err
 		}
 		page, err := l.reader.Scan(ctx, partition, from, nil, limit)
-		if gone(err) || counted && !page.Answers {
-			return 0, false, nil
+		if gone(err) || as.Answers && !page.Answers {
+			return as, false, nil
 		}
 		if err != nil {
-			return 0, false, err
+			return as, false, err
 		}
 		if from == nil {
-			position, counted = page.Position, page.Answers
+			as = moment{mark{partition, page.Position}, page.Answers}
 		}
 		size := 1
 		for _, e := range page.Entries {
 			if err := f(e.Key, e.Total); err != nil {
-				return 0, false, err
+				return as, false, err
 			}
 			size += len(e.Key) + len(e.Total)
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return position, true, nil
+			return as, true, nil
 		}
 		from = after(page.Entries[len(page.Entries)-1].Key)
 		limit = min(max(len(page.Entries)*scanPageBytes/size, 1), maxScanPage)
@@ -267,6 +267,9 @@ func (s *Server) leading(ctx context.Context, o order, limit int, opts readOptio
 		g, err := s.ask(ctx, opts.local, topQuestion{o, limit})
 		if err != nil {
 			return nil, nil, err
+		}
+		if blocked := g.blocked(nil); len(blocked) > 0 && !opts.partial {
+			return nil, nil, blockedAnswer(blocked)
 		}
 		if disjoint(g.standings(), g.partitions) {
 			for _, a := range g.answers {
