@@ -91,13 +91,18 @@ func (b *Broker) Addrs() []string { return b.ListenAddrs() }
 
 // Stop ends the brokers; it may be called again.
 func (b *Broker) Stop() {
+	b.forget()
+	b.Close()
+}
+
+// forget ends the client; the next request makes another.
+func (b *Broker) forget() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.client != nil {
 		b.client.Close()
 		b.client = nil
 	}
-	b.mu.Unlock()
-	b.Close()
 }
 
 // Restart starts brokers anew on the same ports, after Stop. Only with Dir
@@ -177,7 +182,7 @@ func (b *Broker) DeleteTopic(topic string) {
 	if err != nil {
 		b.t.Fatalf("delete topic %s: %v", topic, err)
 	}
-	b.client.PurgeTopicsFromClient(topic)
+	b.forget() // a producer's sequence numbers outlive the topic in these brokers
 }
 
 // SetPartitions raises the number of partitions of a topic.
@@ -195,7 +200,7 @@ func (b *Broker) SetPartitions(topic string, n int32) {
 	if err != nil {
 		b.t.Fatalf("raise the partitions of %s to %d: %v", topic, n, err)
 	}
-	b.client.PurgeTopicsFromClient(topic) // it would not see them for minutes
+	b.forget() // it would not see them for minutes
 }
 
 // DeleteRecords removes the records before an offset, as retention does.

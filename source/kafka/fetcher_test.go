@@ -75,6 +75,7 @@ func TestReadingBeginsInsideABatch(t *testing.T) {
 		if got, want := values(r.got), []string{"0", "1", "2", "3", "4"}[from:]; !slices.Equal(got, want) {
 			t.Errorf("from %d: got %v, want %v", from, got, want)
 		}
+		r.feed.Close()
 	}
 }
 

@@ -18,6 +18,7 @@ type worker struct {
 	slots  []*slot
 	cancel context.CancelFunc
 	unused int
+	seen   map[int32]bool // of ready: no partition is asked for twice in one request
 	// notBefore spaces requests whose answers are small, so that a trickle of
 	// records costs some hundred requests a second and not as many as fit.
 	notBefore time.Time
@@ -50,7 +51,7 @@ const (
 // start begins a worker. The caller holds the mutex.
 func (f *Fetcher) start(ctx context.Context, g *errgroup.Group, addr string) *worker {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{f: f, addr: addr, feeds: make(map[*feed]struct{}), cancel: cancel}
+	w := &worker{f: f, addr: addr, feeds: make(map[*feed]struct{}), cancel: cancel, seen: make(map[int32]bool)}
 	f.workers[addr] = w
 	for i := range f.opts.Lanes {
 		s := &slot{w: w, index: i, link: newLink(f.cfg, addr), wake: make(chan struct{}, 1), wait: shortWait}
@@ -88,10 +89,12 @@ func (w *worker) poke() {
 // mutex.
 func (w *worker) ready(now time.Time, list []*feed) []*feed {
 	full := w.f.buffered >= w.f.opts.Buffer
+	clear(w.seen)
 	for d := range w.feeds {
-		if d.flying || d.dead || len(d.queue) >= queueDepth || full && len(d.queue) > 0 || d.retryAt.After(now) {
+		if d.flying || d.dead || len(d.queue) >= queueDepth || full && len(d.queue) > 0 || d.retryAt.After(now) || w.seen[d.partition] {
 			continue
 		}
+		w.seen[d.partition] = true
 		if d.alone {
 			return append(list[:0], d)
 		}
