@@ -143,9 +143,6 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 	if err != nil {
 		return id, err
 	}
-	if id.Cut.Before != nil || id.Cut.Mode == CutGuard {
-		id.Cut.EventTime = t.p.options.EventTime
-	}
 	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
 	return id, t.commitCut(ctx, id)
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"tidemark/event"
 )
 
 var (
@@ -32,14 +30,13 @@ type Parts struct {
 	Logger   *slog.Logger
 }
 
-// Tuning is how a Processor works. All fields are wanted, but EventTime.
+// Tuning is how a Processor works. All fields are wanted.
 type Tuning struct {
 	Topic         string
 	ApplyRecords  int           // folded in memory before one batch to disk
 	ApplyInterval time.Duration // or this long
 	FlushInterval time.Duration // between two times of making applies durable
 	AcceptGap     bool          // go on over records that retention removed
-	EventTime     event.Path    // of a cut that compares events; nil is the record's timestamp
 }
 
 // Processor holds the tasks of the partitions of this member and answers reads
@@ -97,6 +94,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.mu.Unlock()
 	close(p.started)
 
+	looking := make(chan struct{})
+	go func() { defer close(looking); p.look(tasks) }()
 	settle := time.NewTicker(badMinute / 6)
 	defer settle.Stop()
 	var err error
@@ -113,14 +112,15 @@ func (p *Processor) Run(ctx context.Context) error {
 	cancel()
 	p.mu.Lock()
 	p.ended = true
-	tasks_ := make([]*running, 0, len(p.tasks))
+	held := make([]*running, 0, len(p.tasks))
 	for _, r := range p.tasks {
-		tasks_ = append(tasks_, r)
+		held = append(held, r)
 	}
 	p.mu.Unlock()
-	for _, r := range tasks_ {
+	for _, r := range held {
 		<-r.done
 	}
+	<-looking
 	p.badLog.settle(true)
 	select {
 	case late := <-p.failed: // while closing
@@ -129,6 +129,28 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// topicEvery is how often the topic is looked at while nothing is folded.
+const topicEvery = 10 * time.Second
+
+// look keeps Topic fresh until ctx ends.
+func (p *Processor) look(ctx context.Context) {
+	tick := time.NewTicker(topicEvery)
+	defer tick.Stop()
+	for {
+		// What goes wrong here goes wrong for the tasks too, which say so.
+		_, _ = p.topic.since(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Topic is the topic as it was last described, a short while ago; the zero
+// value before that.
+func (p *Processor) Topic() Topic { return p.topic.last() }
 
 // Assign takes a partition that the group granted. It returns at once; a
 // partition that is held already stays as it is.

@@ -126,6 +126,13 @@ func (r *rig) caughtUp(partition int32) {
 	})
 }
 
+// stored is the position in a partition's store.
+func (r *rig) stored(partition int32) int64 {
+	r.states.mu.Lock()
+	defer r.states.mu.Unlock()
+	return r.states.states[partition].progress().Position
+}
+
 // row is the answer of one partition about one key, "" where it has none.
 func (r *rig) row(partition int32, key string) string {
 	r.t.Helper()
@@ -416,6 +423,7 @@ func TestK04TopicRecreated(t *testing.T) {
 		r.log.produce(0, sale(1, "1"))
 		r.start(0)
 		r.caughtUp(0)
+		r.until(0, "applied", func(PartitionStatus) bool { return r.stored(0) == 1 })
 		recreate(r)
 		r.until(0, "paused", paused)
 		r.until(0, "back at what is of the old topic", func(s PartitionStatus) bool { return s.Position == 1 })
@@ -424,7 +432,7 @@ func TestK04TopicRecreated(t *testing.T) {
 		if err := r.stop(); err != nil {
 			t.Fatal(err)
 		}
-		if at := r.states.states[0].progress().Position; at != 1 {
+		if at := r.stored(0); at != 1 {
 			t.Errorf("the state went to %d", at)
 		}
 	})
@@ -641,10 +649,7 @@ func TestDeadLetterBeforePosition(t *testing.T) {
 	r.start(0)
 	r.log.produce(0, sale(1, "5.00"), "", `{"userId":"U-1"`, sale(1, "7.00"))
 	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "no leader") })
-	r.states.mu.Lock()
-	at := r.states.states[0].progress().Position
-	r.states.mu.Unlock()
-	if at != 0 {
+	if at := r.stored(0); at != 0 {
 		t.Errorf("position %d is stored", at)
 	}
 	r.letters.mu.Lock()
@@ -669,7 +674,7 @@ func TestRevokeAppliesAndCloses(t *testing.T) {
 	r.log.produce(0, sale(1, "1"), sale(2, "1"))
 	r.caughtUp(0)
 	r.p.Revoke(context.Background(), 0)
-	if at := r.states.states[0].progress().Position; at != 2 {
+	if at := r.stored(0); at != 2 {
 		t.Errorf("position %d on disk", at)
 	}
 	if _, err := r.p.Get(context.Background(), 0, []byte("1")); !errors.Is(err, ErrNotOwned) {
