@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"tidemark/aggregator"
+	"tidemark/api"
+	"tidemark/bootstrap"
+	"tidemark/config"
+	"tidemark/deadletter"
+	"tidemark/source/kafka"
+	"tidemark/store"
+)
+
+// flushInterval is how often applies are made durable: what a crash takes back
+// is folded again from the log.
+const flushInterval = 30 * time.Second
+
+// lastRequests is how long requests under way may take when the service ends.
+const lastRequests = 3 * time.Second
+
+// service is one member of the group, from its configuration to its end.
+type service struct {
+	cfg      *config.Config
+	log      *slog.Logger
+	listener net.Listener
+	registry *prometheus.Registry
+	metrics  *api.Metrics
+}
+
+// newService takes the address to answer at; run does the rest.
+func (p *program) newService(cfg *config.Config) (*service, error) {
+	listener, err := net.Listen("tcp", cfg.HTTP.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen at http.listen %s: %w", cfg.HTTP.Listen, err)
+	}
+	s := &service{cfg: cfg, log: newLogger(p.stderr, cfg.Log), listener: listener, registry: prometheus.NewRegistry()}
+	b := builtFrom()
+	s.metrics = api.NewMetrics(s.registry, b.Version, b.Commit)
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s, nil
+}
+
+// url is the address that the service answers at.
+func (s *service) url() string {
+	scheme := "http"
+	if s.cfg.HTTP.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	host, port, _ := net.SplitHostPort(s.listener.Addr().String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// run is the member's life: it returns when ctx has ended and all is closed,
+// or with what ended it before. Answers come first, so that health is seen
+// while state loads; then the state, Kafka, the history and the tasks.
+func (s *service) run(ctx context.Context) (err error) {
+	defer s.listener.Close()
+	s.log.Info("answering over HTTP", "url", s.url())
+
+	states, err := store.Open(s.cfg.State.Dir, store.Options{
+		Program: s.cfg.Program, Memory: s.cfg.State.Memory, MinFree: s.cfg.State.MinFree,
+		Logger: s.log, Fatal: s.die,
+	})
+	if err != nil {
+		return fmt.Errorf("open the state directory %s: %w", s.cfg.State.Dir, err)
+	}
+	defer func() { err = errors.Join(err, states.Close()) }()
+
+	client, err := kafka.Open(kafkaConfig(s.cfg, s.log))
+	if err != nil {
+		return usageError{fmt.Errorf("the settings of kafka: %w", err)}
+	}
+	defer client.Close()
+	fetcher := kafka.NewFetcher(client, kafka.FetchOptions{})
+	seeder, err := newSeeder(s.cfg, client, s.log, s.metrics)
+	if err != nil {
+		return usageError{err}
+	}
+	letters, err := openLetters(s.cfg, client)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLetters(letters)) }()
+
+	group := &membership{client: client, id: s.cfg.Kafka.GroupID, metrics: s.metrics}
+	processor := aggregator.NewProcessor(aggregator.Parts{
+		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder, Commits: group,
+		Letters: letters, Observer: s.metrics, Logger: s.log,
+	}, aggregator.Tuning{
+		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
+		FlushInterval: flushInterval, AcceptGap: s.cfg.OnGap == "accept",
+	})
+	group.processor = processor
+	s.registry.MustRegister(api.NewPartitionCollector(processor))
+
+	answers, err := s.answers(processor, group)
+	if err != nil {
+		return err
+	}
+	defer answers.Close()
+	server := &http.Server{Handler: answers, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+
+	// The tasks end first: they fetch no more, apply what they have folded and
+	// close their states. Then the member leaves the group, and the last
+	// answers go out.
+	work, stop := errgroup.WithContext(ctx)
+	member, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	work.Go(func() error {
+		defer leave()
+		return processor.Run(stop)
+	})
+	work.Go(func() error { return fetcher.Run(member) })
+	work.Go(func() error { return s.join(stop, member, client, group) })
+	work.Go(func() error { return s.serve(server) })
+	work.Go(func() error {
+		<-stop.Done()
+		s.log.Info("draining")
+		answers.Drain()
+		<-member.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRequests)
+		defer cancel()
+		if err := server.Shutdown(last); err != nil {
+			return server.Close()
+		}
+		return nil
+	})
+	if err = work.Wait(); err == nil {
+		s.log.Info("stopped")
+	}
+	return err
+}
+
+// serve answers until the server is shut down.
+func (s *service) serve(server *http.Server) error {
+	var err error
+	if files := s.cfg.HTTP.TLS; files.CertFile != "" {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		err = server.ServeTLS(s.listener, files.CertFile, files.KeyFile)
+	} else {
+		err = server.Serve(s.listener)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("answer at %s: %w", s.listener.Addr(), err)
+}
+
+// join is the membership: it begins when the address is known at which others
+// reach this member, and ends with member.
+func (s *service) join(stop, member context.Context, client *kafka.Client, group *membership) error {
+	find := func() (config.Route, error) { return config.FindRoute(stop, s.cfg.Kafka.BootstrapServers) }
+	route, err := backoff.Retry(stop, find, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
+		s.log.Warn("the brokers' names are not known yet", "err", err, "again_in", next.Round(time.Millisecond))
+	}))
+	if err != nil {
+		return nil // the service is ending
+	}
+	address, err := config.Advertise(s.listener.Addr().String(), s.cfg.HTTP.Advertise, s.cfg.HTTP.TLS.CertFile != "", route)
+	if err != nil {
+		return usageError{err}
+	}
+	return group.run(member, address)
+}
+
+// answers makes the HTTP interface.
+func (s *service) answers(processor *aggregator.Processor, group *membership) (*api.Server, error) {
+	tokens := make([]string, len(s.cfg.HTTP.Tokens))
+	for i, t := range s.cfg.HTTP.Tokens {
+		tokens[i] = t.Reveal()
+	}
+	answers, err := api.New(s.cfg.Program, processor, group, api.Options{
+		Version: builtFrom().Version, Tokens: tokens, CORSOrigins: s.cfg.HTTP.CORSOrigins,
+		MaxBadShare: s.cfg.Events.MaxBadShare, HistoryMode: s.cfg.History.Cut.Mode,
+		Metrics: s.metrics, Gatherer: s.registry, Logger: s.log,
+	})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return answers, nil
+}
+
+// die ends the process at once: the disk, or what lies on it, cannot be
+// trusted, and a restart folds again what is not durable.
+func (s *service) die(reason string) {
+	s.log.Error("ending at once; a restart folds again what is not durable", "err", reason)
+	os.Exit(exitFailed)
+}
+
+// kafkaConfig is how to reach Kafka.
+func kafkaConfig(cfg *config.Config, log *slog.Logger) kafka.Config {
+	k := cfg.Kafka
+	password := k.SASLPassword.Reveal()
+	if k.SASLPasswordFile != "" {
+		password = "file:" + k.SASLPasswordFile // read again at each login
+	}
+	return kafka.Config{
+		Brokers: k.BootstrapServers, Topic: cfg.Definition.Topic,
+		GroupID: k.GroupID, GroupInstanceID: k.GroupInstanceID, SessionTimeout: k.SessionTimeout,
+		SecurityProtocol: k.SecurityProtocol, IsolationLevel: k.IsolationLevel,
+		SASL:   kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: password},
+		TLS:    kafka.TLS{CAFile: k.SSLCA, CertFile: k.SSLCertificate, KeyFile: k.SSLKey},
+		Logger: log,
+	}
+}
+
+// newSeeder resolves cuts and, where a history is configured, reads it.
+func newSeeder(cfg *config.Config, log bootstrap.Log, logger *slog.Logger, observer bootstrap.Observer) (*bootstrap.Seeder, error) {
+	h := cfg.History
+	o := bootstrap.Options{
+		Program: cfg.Program, Log: log,
+		Cut: bootstrap.Cut{
+			Mode: h.Cut.Mode, Reset: cfg.Kafka.AutoOffsetReset, Offsets: h.Cut.Offsets,
+			Timestamp: h.Cut.Timestamp, Slack: h.Cut.Slack, EventTime: h.Cut.EventTime,
+		},
+		Logger: logger, Observer: observer,
+	}
+	if cfg.HasHistory() {
+		o.Source = bootstrap.NewFile(h.File)
+		o.Mapping = cfg.Mapping()
+		o.Partitioner = cfg.Kafka.Partitioner
+		o.MaxMissingShare = h.MaxMissingShare
+		o.Duplicates = h.Duplicates
+	}
+	return bootstrap.New(o)
+}
+
+// openLetters opens where bad records go; nil where they go nowhere.
+func openLetters(cfg *config.Config, client *kafka.Client) (aggregator.DeadLetter, error) {
+	to := cfg.Events.DeadLetter
+	var all deadletter.All
+	if to.Topic != "" {
+		topic, err := kafka.NewDeadLetter(client, to.Topic)
+		if err != nil {
+			return nil, fmt.Errorf("open the dead letter topic %s: %w", to.Topic, err)
+		}
+		all = append(all, topic)
+	}
+	if to.File != "" {
+		file, err := deadletter.Open(to.File)
+		if err != nil {
+			return nil, fmt.Errorf("open the dead letter file %s: %w", to.File, err)
+		}
+		all = append(all, file)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
