@@ -127,7 +127,7 @@ func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
 	if err := peek(d.layout.fs, path); err != nil {
 		return nil, err
 	}
-	p, err := d.openDatabase(partition, path, open, nil)
+	p, err := d.openDatabase(partition, path, open, false)
 	if err != nil {
 		return nil, err
 	}
@@ -144,9 +144,9 @@ func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
 	return p, nil
 }
 
-// openDatabase opens the Pebble database at path. It merges and compacts
-// nothing before its seat is armed. adjust may change the options.
-func (d *Dir) openDatabase(partition int32, path string, open int, adjust func(*pebble.Options)) (*Partition, error) {
+// openDatabase opens the Pebble database at path, or makes it where create is
+// set. It compacts nothing before its seat is armed.
+func (d *Dir) openDatabase(partition int32, path string, open int, create bool) (*Partition, error) {
 	log := d.opts.Logger.With("partition", partition)
 	p := &Partition{
 		dir: d, number: partition, path: path,
@@ -164,8 +164,9 @@ func (d *Dir) openDatabase(partition int32, path string, open int, adjust func(*
 		merger: m.pebble(), seat: p.seat, events: p.events,
 		writeBuffer: writeBuffer(d.opts.Memory, open),
 	})
-	if adjust != nil {
-		adjust(opts)
+	opts.ErrorIfExists, opts.ErrorIfNotExists = create, !create
+	if d.opts.tune != nil {
+		d.opts.tune(opts)
 	}
 	db, err := pebble.Open(path, opts)
 	if err != nil {
@@ -283,7 +284,7 @@ func (d *Dir) build(id aggregator.Identity, progress aggregator.Progress, open i
 	if err := fs.RemoveAll(making); err != nil {
 		return err
 	}
-	p, err := d.openDatabase(id.Partition, making, open, func(o *pebble.Options) { o.ErrorIfExists = true })
+	p, err := d.openDatabase(id.Partition, making, open, true)
 	if err != nil {
 		return err
 	}
@@ -331,15 +332,18 @@ func (d *Dir) Drop(partition int32) error {
 
 func (d *Dir) drop(partition int32) error {
 	p := d.Partition(partition)
-	if p == nil {
+	wasOpen := p != nil
+	if !wasOpen {
 		var err error
 		if p, err = d.openPartition(partition); err != nil {
 			return err
 		}
 	}
-	seeded := p.Progress().Seeded
-	if seeded {
-		return ErrSeeded
+	if p.Progress().Seeded {
+		if wasOpen {
+			return ErrSeeded
+		}
+		return errors.Join(ErrSeeded, p.Close())
 	}
 	p.durable.Store(p.written.Load()) // nothing to keep
 	if err := p.Close(); err != nil {

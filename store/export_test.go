@@ -22,6 +22,12 @@ func (o Options) WithCodec(d aggregator.Definition, newTotal func() Total) Optio
 	return o
 }
 
+// WithTune returns o with a change to Pebble's options.
+func (o Options) WithTune(f func(*pebble.Options)) Options {
+	o.tune = f
+	return o
+}
+
 // SetRaw writes a key as no method does.
 func (p *Partition) SetRaw(key, value []byte) error {
 	p.written.Add(1)

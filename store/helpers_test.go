@@ -118,11 +118,21 @@ func created(t testing.TB, d *store.Dir, partition int32) *store.Partition {
 	return s.(*store.Partition)
 }
 
-// sorted yields a map of deltas in key order, encoded.
+// sorted yields deltas in key order, encoded.
 func sorted(deltas map[string]int64) iter.Seq2[[]byte, []byte] {
+	sums := make(map[string]sum)
+	for key, v := range deltas {
+		sums[key] = sum{v, 1}
+	}
+	return sortedSums(sums)
+}
+
+// sortedSums yields totals in key order, encoded.
+func sortedSums(totals map[string]sum) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
-		for _, key := range slices.Sorted(maps.Keys(deltas)) {
-			if !yield([]byte(key), encoded(deltas[key])) {
+		for _, key := range slices.Sorted(maps.Keys(totals)) {
+			s := totals[key]
+			if !yield([]byte(key), s.Append(nil)) {
 				return
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tidemark/aggregator"
@@ -55,8 +56,9 @@ type Options struct {
 	// Logger is told of slow and failing disks; nil is silent.
 	Logger *slog.Logger
 
-	fs    vfs.FS // set by tests; nil is the operating system's
-	codec *codec // set by tests; nil is Program's
+	fs    vfs.FS                // set by tests; nil is the operating system's
+	codec *codec                // set by tests; nil is Program's
+	tune  func(*pebble.Options) // set by tests; nil changes nothing
 }
 
 // codec is what of a program the store uses.
