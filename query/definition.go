@@ -93,3 +93,78 @@ type Cast struct {
 	X    Expr
 	Type Type
 }
+
+// ReadsTimestamps says whether the query casts anything to a timestamp: then
+// its totals depend on the zone of timestamps that carry none.
+func (d *Definition) ReadsTimestamps() bool {
+	found := false
+	note := func(x Expr) {
+		if c, ok := x.(*Cast); ok && c.Type.Name == TypeTimestamp {
+			found = true
+		}
+	}
+	Walk(d.Where, note)
+	for _, a := range d.Aggregates {
+		Walk(a.Arg, note)
+		Walk(a.By, note)
+		found = found || a.Round != nil && a.Round.Name == TypeTimestamp
+	}
+	return found
+}
+
+// Walk calls visit for x and everything in it, outermost first. x may be nil.
+func Walk(x Expr, visit func(Expr)) {
+	if x == nil {
+		return
+	}
+	visit(x)
+	for _, operand := range operands(x) {
+		Walk(operand, visit)
+	}
+}
+
+// operands are the expressions right below x.
+func operands(x Expr) []Expr {
+	switch x := x.(type) {
+	case *Cast:
+		return []Expr{x.X}
+	case *Neg:
+		return []Expr{x.X}
+	case *Not:
+		return []Expr{x.X}
+	case *IsNull:
+		return []Expr{x.X}
+	case *Like:
+		return []Expr{x.X}
+	case *Compare:
+		return []Expr{x.L, x.R}
+	case *Between:
+		return []Expr{x.X, x.Low, x.High}
+	case *In:
+		return append([]Expr{x.X}, x.Items...)
+	case *And:
+		return x.Args
+	case *Or:
+		return x.Args
+	case *Coalesce:
+		return x.Args
+	case *Mul:
+		return x.Factors
+	case *Add:
+		all := []Expr{x.First}
+		for _, t := range x.Rest {
+			all = append(all, t.X)
+		}
+		return all
+	case *Case:
+		var all []Expr
+		if x.Of != nil {
+			all = append(all, x.Of)
+		}
+		for _, w := range x.Whens {
+			all = append(all, w.If)
+		}
+		return append(all, x.results()...)
+	}
+	return nil
+}

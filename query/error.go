@@ -82,9 +82,20 @@ func (p place) word(n int) string {
 	return ""
 }
 
+// depth is the number of parentheses that are open before this token.
+func (p place) depth() int {
+	depth, _ := p.before()
+	return depth
+}
+
 // clause is the last keyword that began a clause before this token.
 func (p place) clause() string {
-	depth, clause := 0, ""
+	_, clause := p.before()
+	return clause
+}
+
+// before looks at the tokens before this one.
+func (p place) before() (depth int, clause string) {
 	for _, t := range p.tokens[:p.i] {
 		switch word := strings.ToUpper(t.Value); {
 		case word == "(":
@@ -98,7 +109,7 @@ func (p place) clause() string {
 			}
 		}
 	}
-	return clause
+	return depth, clause
 }
 
 // expected puts what the grammar wanted at this token into words. The message
@@ -111,14 +122,16 @@ func (p place) expected(message string) string {
 	switch strings.Trim(first, "?*+)") {
 	case "Primary":
 		switch {
-		case p.word(-1) == "SELECT", p.clause() == "SELECT" && p.word(-1) == ",":
+		case p.word(-1) == "SELECT", p.word(-1) == "," && p.clause() == "SELECT" && p.depth() == 0:
 			return "a column: a path of GROUP BY, or an aggregate such as sum(x)"
-		case p.clause() == "GROUP":
+		case p.clause() == "GROUP" && p.depth() == 0:
 			return "a path, as in GROUP BY userId"
 		}
 		return "an expression" + p.hintReserved()
 	case "When":
 		return "WHEN"
+	case `"THEN"`:
+		return "an operator or THEN"
 	case "InTail":
 		return "IN, BETWEEN or LIKE"
 	case "Target":
@@ -145,7 +158,7 @@ func (p place) expected(message string) string {
 		return "SELECT"
 	}
 	if strings.HasPrefix(rule, `")"`) {
-		if p.word(0) == "," {
+		if p.word(0) == "," || p.word(-1) == "*" && p.word(-2) == "(" {
 			return `")"`
 		}
 		return `an operator, "," or ")"`

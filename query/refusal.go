@@ -102,8 +102,10 @@ func (p place) refusal() string {
 		return refusedWords[before]
 	case word == "NULLS" && (before == "IGNORE" || before == "RESPECT"):
 		return refusedWords[before]
-	case word == "WHERE":
+	case word == "WHERE" && before != "FROM":
 		return "WHERE stands once, between FROM and GROUP BY"
+	case word == "*" && before == ".":
+		return "each column is named: a path of GROUP BY, or an aggregate such as sum(x)"
 	case word == "+" && p.wantsOperand():
 		return "a plus before a value says nothing: leave it out"
 	case before == "IS" || before == "NOT" && p.word(-2) == "IS":

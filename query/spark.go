@@ -43,11 +43,12 @@ func sparkName(x Expr, d *Definition) string {
 	case *Neg:
 		return "(- " + name(x.X) + ")"
 	case *Add:
-		text := strings.Repeat("(", len(x.Rest)) + name(x.First)
+		var b strings.Builder
+		b.WriteString(strings.Repeat("(", len(x.Rest)) + name(x.First))
 		for _, t := range x.Rest {
-			text += map[bool]string{false: " + ", true: " - "}[t.Minus] + name(t.X) + ")"
+			b.WriteString(map[bool]string{false: " + ", true: " - "}[t.Minus] + name(t.X) + ")")
 		}
-		return text
+		return b.String()
 	case *Mul:
 		return chain(x.Factors, " * ")
 	case *And:
@@ -73,18 +74,20 @@ func sparkName(x Expr, d *Definition) string {
 	case *Coalesce:
 		return "coalesce(" + names(x.Args, ", ") + ")"
 	case *Case:
-		text := "CASE"
+		var b strings.Builder
+		b.WriteString("CASE")
 		for _, w := range x.Whens {
 			cond := name(w.If)
 			if x.Of != nil {
 				cond = "(" + name(x.Of) + " = " + cond + ")"
 			}
-			text += " WHEN " + cond + " THEN " + name(w.Then)
+			b.WriteString(" WHEN " + cond + " THEN " + name(w.Then))
 		}
 		if x.Else != nil {
-			text += " ELSE " + name(x.Else)
+			b.WriteString(" ELSE " + name(x.Else))
 		}
-		return text + " END"
+		b.WriteString(" END")
+		return b.String()
 	}
 	return x.String()
 }
