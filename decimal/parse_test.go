@@ -103,6 +103,34 @@ func TestParseTexts(t *testing.T) {
 	}
 }
 
+// Every text of up to five bytes of an alphabet that has all that matters, and
+// the same behind digits that take it to the borders of the short path.
+func TestParseShortTexts(t *testing.T) {
+	const alphabet = "019.-e:"
+	var grow func(text string, left int)
+	grow = func(text string, left int) {
+		for _, prefix := range []string{"", "12", "1234", "0.00"} {
+			checkParse(t, prefix+text)
+		}
+		if left == 0 {
+			return
+		}
+		for i := range len(alphabet) {
+			grow(text+alphabet[i:i+1], left-1)
+		}
+	}
+	grow("", 5)
+	for c := range 256 {
+		for pos := range 8 {
+			text := []byte("12345678")
+			text[pos] = byte(c)
+			checkParse(t, string(text))
+			checkParse(t, string(text[:pos+1]))
+			checkParse(t, "0.1"+string(text[pos:]))
+		}
+	}
+}
+
 func TestParseAgainstText(t *testing.T) {
 	digits := rapid.OneOf(rapid.StringMatching(`[0-9]{0,5}`), rapid.StringMatching(`0{0,3}[0-9]{0,40}0{0,40}`))
 	rapid.Check(t, func(t *rapid.T) {

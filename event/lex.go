@@ -199,8 +199,16 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd returns the index of the first byte from i on that is no digit.
+// digitsEnd returns the index of the first byte from i on that is no digit. It
+// looks at eight at a time, as their number is hard to foresee.
 func digitsEnd(b []byte, i int) int {
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:]) ^ ones*'0'
+		if m := ((w + ones*(0x80-10)) | w) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}

@@ -1,6 +1,9 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // node is one object on the way of a path: the fields wanted of it, and the
 // order in which the names of such objects came last. Records of one producer
@@ -25,10 +28,13 @@ type field struct {
 	seen  uint64 // number of the last Scan that came across it
 }
 
-// expectation is one name in an order: names[start:end].
+// expectation is one name in an order: names[start:end], with its quotes.
 type expectation struct {
 	start, end int
 	field      int // into fields, -1 where the name is not wanted
+	// The first eight bytes, under a mask for shorter names, and the last
+	// eight, which are the whole of a name of up to sixteen.
+	head, mask, tail uint64
 }
 
 const (
@@ -118,10 +124,19 @@ func (n *node) expected(b []byte, i int, at *int) (f *field, end int) {
 	if n.learning {
 		return nil, -1
 	}
+	if i+8 > len(b) {
+		return nil, -1
+	}
+	head := binary.LittleEndian.Uint64(b[i:])
 	for k := *at; k < len(n.order) && k <= *at+lookAhead; k++ {
 		e := &n.order[k]
-		end = i + e.end - e.start
-		if end <= len(b) && bytes.Equal(b[i:end], n.names[e.start:e.end]) {
+		if (head^e.head)&e.mask != 0 {
+			continue
+		}
+		size := e.end - e.start
+		end = i + size
+		if end <= len(b) && (size <= 8 || binary.LittleEndian.Uint64(b[end-8:]) == e.tail) &&
+			(size <= 16 || bytes.Equal(b[i:end], n.names[e.start:e.end])) {
 			*at = k + 1
 			if e.field >= 0 {
 				f = &n.fields[e.field]
@@ -140,6 +155,12 @@ func (n *node) learn(quoted []byte, f *field) {
 	e := expectation{start: len(n.names), field: -1}
 	n.names = append(n.names, quoted...)
 	e.end = len(n.names)
+	var head [8]byte
+	if copy(head[:], quoted) == 8 {
+		e.tail = binary.LittleEndian.Uint64(quoted[len(quoted)-8:])
+	}
+	e.head = binary.LittleEndian.Uint64(head[:])
+	e.mask = ^uint64(0) >> max(64-8*len(quoted), 0)
 	for i := range n.fields {
 		if f == &n.fields[i] {
 			e.field = i
