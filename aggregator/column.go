@@ -75,8 +75,8 @@ func newColumn(a *query.Aggregate, opts Options) column {
 		if a.Round.Name == query.TypeDecimal && a.Round.Precision > 0 {
 			c.fixed = a.Round.Scale
 		}
-	case a.Func != query.Avg && a.Func != query.Count:
-		if t := outerCast(a.Arg); t != nil && t.Name == query.TypeDecimal && t.Precision > 0 {
+	case a.Func != query.Avg && a.Func != query.Count && a.Arg != nil:
+		if t := resultType(a.Arg); t != nil && t.Name == query.TypeDecimal && t.Precision > 0 {
 			c.fixed = t.Scale
 		}
 	}
@@ -96,10 +96,11 @@ func newArgument(x query.Expr) argument {
 	return arg
 }
 
-// outerCast is the type that an argument is cast to, nil where it is no cast.
-func outerCast(x query.Expr) *query.Type {
-	if c, ok := x.(*query.Cast); ok {
-		return &c.Type
+// resultType is the type that all values of an argument have, nil where none
+// is sure.
+func resultType(x query.Expr) *query.Type {
+	if t, ok := query.ResultType(x); ok {
+		return &t
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
 package aggregator
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -73,15 +73,21 @@ func tailFull(words []uint64) bool {
 	return listLen(words)-sorted >= max(smallList, sorted/4)
 }
 
-// replaceList makes the list hold the sorted members.
-func replaceList(m *memory, words []uint64, members []uint64) {
-	if class := int(words[0] >> 56); class < classFor(len(members)) {
-		m.words.release(ref(words[0]&blockMask), class)
-		class = classFor(len(members))
-		words[0] = uint64(class)<<56 | uint64(m.words.alloc(class))
+// newBlock gives the list an empty block with room for n members and returns
+// it; the caller releases the old one, which stays as it is until then.
+func newBlock(m *memory, words []uint64, n int) (block []uint64, old uint64) {
+	old = words[0]
+	class := classFor(n)
+	r := m.words.alloc(class)
+	words[0] = uint64(class)<<56 | uint64(r)
+	return m.words.at(r, n)[:0], old
+}
+
+// releaseBlock takes back the block of a list's first word, 0 for none.
+func releaseBlock(m *memory, word uint64) {
+	if word != 0 {
+		m.words.release(ref(word&blockMask), int(word>>56))
 	}
-	copy(m.words.at(ref(words[0]&blockMask), len(members)), members)
-	setListLen(words, len(members))
 }
 
 // addInt adds n to a list of integers.
@@ -115,39 +121,85 @@ func addInt(m *memory, words []uint64, n int64) {
 	}
 }
 
-// sortedInts is the list in order and distinct, in the list's own memory where
-// it is so already.
-func sortedInts(m *memory, words []uint64) []uint64 {
+// mergeFew is up to how many integers are added one by one to a longer list.
+const mergeFew = 8
+
+// mergeInts adds integers that come in ascending order, each once.
+func mergeInts(m *memory, words []uint64, ints []int64) {
+	if n := listLen(words); len(ints) <= mergeFew && n > 0 {
+		for _, n := range ints {
+			addInt(m, words, n)
+		}
+		return
+	}
+	if len(ints) == 0 {
+		return
+	}
+	settleInts(m, words)
+	front := listBlock(m, words)
+	all, old := newBlock(m, words, len(front)+len(ints))
+	for _, n := range ints {
+		for len(front) > 0 && int64(front[0]) < n {
+			all = append(all, front[0])
+			front = front[1:]
+		}
+		if len(front) > 0 && int64(front[0]) == n {
+			front = front[1:]
+		}
+		all = append(all, uint64(n))
+	}
+	all = append(all, front...)
+	releaseBlock(m, old)
+	setListLen(words, len(all))
+}
+
+func compareInts(a, b uint64) int { return cmp.Compare(int64(a), int64(b)) }
+
+// mergeTail appends to dst the members of front, sorted and distinct, and of
+// tail, sorted and none of them in front.
+func mergeTail(dst, front, tail []uint64, compare func(a, b uint64) int) []uint64 {
+	for i, w := range tail {
+		if i > 0 && compare(tail[i-1], w) == 0 {
+			continue
+		}
+		for len(front) > 0 && compare(front[0], w) < 0 {
+			dst = append(dst, front[0])
+			front = front[1:]
+		}
+		dst = append(dst, w)
+	}
+	return append(dst, front...)
+}
+
+// sortedList is the list in order and distinct, without changing it: in the
+// list's own memory where it is so already.
+func sortedList(m *memory, words []uint64, compare func(a, b uint64) int) []uint64 {
 	b := listBlock(m, words)
 	sorted := listSorted(words)
 	if sorted == len(b) {
 		return b
 	}
-	tail := make([]int64, 0, len(b)-sorted)
-	for _, w := range b[sorted:] {
-		tail = append(tail, int64(w))
-	}
-	slices.Sort(tail)
-	all := make([]uint64, 0, len(b))
-	front := b[:sorted]
-	for _, n := range tail {
-		for len(front) > 0 && int64(front[0]) < n {
-			all = append(all, front[0])
-			front = front[1:]
-		}
-		if len(all) == 0 || all[len(all)-1] != uint64(n) {
-			all = append(all, uint64(n)) // the tail holds no member of the front
-		}
-	}
-	return append(all, front...)
+	tail := slices.Clone(b[sorted:])
+	slices.SortFunc(tail, compare)
+	return mergeTail(make([]uint64, 0, len(b)), b[:sorted], tail, compare)
 }
 
-// settleInts sorts the tail of a list of integers in.
-func settleInts(m *memory, words []uint64) {
-	if listSorted(words) < listLen(words) {
-		replaceList(m, words, sortedInts(m, words))
+// settleList sorts the tail of the list in.
+func settleList(m *memory, words []uint64, compare func(a, b uint64) int) {
+	b := listBlock(m, words)
+	sorted := listSorted(words)
+	if sorted == len(b) {
+		return
 	}
+	slices.SortFunc(b[sorted:], compare)
+	all, old := newBlock(m, words, len(b))
+	all = mergeTail(all, b[:sorted], b[sorted:], compare)
+	releaseBlock(m, old)
+	setListLen(words, len(all))
 }
+
+func sortedInts(m *memory, words []uint64) []uint64 { return sortedList(m, words, compareInts) }
+func settleInts(m *memory, words []uint64)          { settleList(m, words, compareInts) }
 
 // addOther adds an encoded scalar to a list of refs.
 func addOther(m *memory, words []uint64, encoded []byte) {
@@ -174,40 +226,15 @@ func addOther(m *memory, words []uint64, encoded []byte) {
 	}
 }
 
-// sortedOthers is sortedInts for a list of refs.
-func sortedOthers(m *memory, words []uint64) []uint64 {
-	b := listBlock(m, words)
-	sorted := listSorted(words)
-	if sorted == len(b) {
-		return b
-	}
-	compare := func(a, b uint64) int {
-		var v event.Value
-		loadOther(m, b, &v)
-		return compareOther(m, a, &v)
-	}
-	tail := slices.Clone(b[sorted:])
-	slices.SortFunc(tail, compare)
-	all := make([]uint64, 0, len(b))
-	front := b[:sorted]
-	for _, r := range tail {
-		for len(front) > 0 && compare(front[0], r) < 0 {
-			all = append(all, front[0])
-			front = front[1:]
-		}
-		if len(all) == 0 || !bytes.Equal(otherBytes(m, all[len(all)-1]), otherBytes(m, r)) {
-			all = append(all, r)
-		}
-	}
-	return append(all, front...)
+// compareRefs orders the scalars at two refs.
+func (m *memory) compareRefs(a, b uint64) int {
+	var v event.Value
+	loadOther(m, b, &v)
+	return compareOther(m, a, &v)
 }
 
-// settleOthers is settleInts for a list of refs.
-func settleOthers(m *memory, words []uint64) {
-	if listSorted(words) < listLen(words) {
-		replaceList(m, words, sortedOthers(m, words))
-	}
-}
+func sortedOthers(m *memory, words []uint64) []uint64 { return sortedList(m, words, m.compareRefs) }
+func settleOthers(m *memory, words []uint64)          { settleList(m, words, m.compareRefs) }
 
 // otherHead is the length of an encoding, before it in memory.
 const otherHead = 4

@@ -87,11 +87,11 @@ func (b *binder) field(a *query.Aggregate) field {
 		f.value = b.slot(a.Name) // a total has as many digits as it has, whatever its terms are cast to
 	default:
 		f.value = b.slot(a.Name)
-		f.as = outerCast(a.Arg)
+		f.as = resultType(a.Arg)
 	}
 	if a.By != nil {
 		f.by = b.required(a, ".by")
-		f.byAs = outerCast(a.By)
+		f.byAs = resultType(a.By)
 	}
 	return f
 }

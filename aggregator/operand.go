@@ -38,6 +38,7 @@ type operand struct {
 
 	// Of a set: its integers of 64 bits, and its other members as encoded scalars.
 	ints   []int64
+	sorted bool // ints are ascending and distinct
 	others [][]byte
 	capped bool
 	buf    []byte // may hold what others point to
@@ -45,7 +46,7 @@ type operand struct {
 
 // clearSet makes o's set empty.
 func (o *operand) clearSet() {
-	o.ints, o.others, o.buf, o.capped = o.ints[:0], o.others[:0], o.buf[:0], false
+	o.ints, o.others, o.buf, o.sorted, o.capped = o.ints[:0], o.others[:0], o.buf[:0], false, false
 }
 
 // addMember adds a scalar to o's set; it keeps a copy.

@@ -3,7 +3,6 @@ package aggregator
 import (
 	"fmt"
 	"hash/maphash"
-	"strings"
 	"time"
 
 	"tidemark/query"
@@ -34,6 +33,7 @@ type Program struct {
 
 	columns  []column // the aggregates, in SELECT order
 	rowWords int      // of one key's row
+	sets     []int    // where the words of sets are in it
 	heads    [][]byte // of each column of an answer: `{"name":` or `,"name":`
 	seed     maphash.Seed
 	seeds    [2]uint64
@@ -66,6 +66,9 @@ func Compile(def *query.Definition, opts Options) (*Program, error) {
 	for i := range def.Aggregates {
 		c := newColumn(&def.Aggregates[i], opts)
 		c.word = p.rowWords
+		if a := def.Aggregates[i]; a.Func == query.CollectSet {
+			p.sets = append(p.sets, c.word)
+		}
 		p.rowWords += c.words
 		p.columns = append(p.columns, c)
 	}
@@ -90,7 +93,7 @@ const zoneClause = "events.timestamp_zone"
 // where the query reads timestamps.
 func (p *Program) Definition() Definition {
 	clauses := p.def.Clauses()
-	if p.readsTimestamps() {
+	if p.def.ReadsTimestamps() {
 		clauses = append(clauses[:len(clauses):len(clauses)], query.Clause{Name: zoneClause, Text: p.opts.Zone.String()})
 	}
 	d := Definition{SQL: p.def.SQL, Fingerprint: query.Fingerprint(clauses)}
@@ -111,36 +114,4 @@ func queryClauses(d Definition) (clauses []query.Clause) {
 		clauses = append(clauses, query.Clause(c))
 	}
 	return clauses
-}
-
-// readsTimestamps says whether a cast to timestamp occurs in the query: then
-// the time zone decides what it reads. The canonical text of a clause tells:
-// outside quotes, only such a cast reads "AS TIMESTAMP".
-func (p *Program) readsTimestamps() bool {
-	for _, c := range p.def.Clauses() {
-		if strings.Contains(unquoted(c.Text), " AS TIMESTAMP)") {
-			return true
-		}
-	}
-	return false
-}
-
-// unquoted is canonical SQL without its texts and quoted names.
-func unquoted(text string) string {
-	var out strings.Builder
-	quote := rune(0)
-	for _, c := range text {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0 // a doubled quote opens the next at once
-			}
-		case c == '\'' || c == '"' || c == '`':
-			quote = c
-			out.WriteByte('x')
-		default:
-			out.WriteRune(c)
-		}
-	}
-	return out.String()
 }

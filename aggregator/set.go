@@ -35,8 +35,12 @@ func (s collectSet) fold(m *memory, row []uint64, o *operand) {
 	if o.capped {
 		row[setWords-1] |= setCapped
 	}
-	for _, n := range o.ints {
-		addInt(m, row[setInts:], n)
+	if o.sorted {
+		mergeInts(m, row[setInts:], o.ints)
+	} else {
+		for _, n := range o.ints {
+			addInt(m, row[setInts:], n)
+		}
 	}
 	for _, e := range o.others {
 		addOther(m, row[setOthers:], e)
@@ -132,6 +136,7 @@ func (s collectSet) append(dst []byte, m *memory, row []uint64) []byte {
 
 func (s collectSet) read(src []byte, o *operand) (rest []byte, err error) {
 	o.clearSet()
+	o.sorted = true
 	head, rest, err := readUvarint(src)
 	if err != nil {
 		return nil, err
