@@ -61,6 +61,9 @@ const maxKeys = 1000
 
 // batchKeys reads the body of a batchGet.
 func (s *Server) batchKeys(body []byte) ([][]byte, error) {
+	if !utf8.Valid(body) {
+		return nil, badRequest("the body is not UTF-8")
+	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil {
 		return nil, badRequest(`the body is not a JSON object such as {"keys":["23"]}: %v`, orText(err, "it is null"))
