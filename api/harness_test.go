@@ -91,6 +91,7 @@ type answerSeen struct {
 	code   int
 	header http.Header
 	body   string
+	closes bool // the server closes the connection
 }
 
 // problem is the answer as a problem of a type.
@@ -181,7 +182,7 @@ func (m *member) do(method, path, body string, header ...string) *answerSeen {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	a := &answerSeen{resp.StatusCode, resp.Header, string(got)}
+	a := &answerSeen{resp.StatusCode, resp.Header, string(got), resp.Close}
 	m.checked(method, path, a)
 	return a
 }

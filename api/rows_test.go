@@ -92,9 +92,9 @@ func TestKeysOfSeveralColumns(t *testing.T) {
 	m.reader.fold(0,
 		`{"shop":"a/b","user":{"id":7}}`, `{"shop":"..","user":{"id":"watch"}}`, `{"shop":"ü \"","user":{"id":"%2F"}}`)
 	for path, key := range map[string]string{
-		"/v1/aggregates/a%2Fb/7":           `["a/b","7"]`,
-		"/v1/aggregates/%2E%2E/watch":      `["..","watch"]`,
-		"/v1/aggregates/../watch":          `["..","watch"]`,
+		"/v1/aggregates/a%2Fb/7":            `["a/b","7"]`,
+		"/v1/aggregates/%2E%2E/watch":       `["..","watch"]`,
+		"/v1/aggregates/../watch":           `["..","watch"]`,
 		"/v1/aggregates/%C3%BC%20%22/%252F": `["ü \"","%2F"]`,
 	} {
 		req := m.request("GET", "/", "")

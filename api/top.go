@@ -140,10 +140,10 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 	}
 	defer release(l.scans)
 	var (
-		top       = leaders{order: q.order, limit: q.Limit}
-		total     = l.program.NewTotal()
-		seen      = map[int32]moment{}
-		a, _      = l.begin(of)
+		top   = leaders{order: q.order, limit: q.Limit}
+		total = l.program.NewTotal()
+		seen  = map[int32]moment{}
+		a, _  = l.begin(of)
 	)
 	for _, st := range a.Standings {
 		as, whole, err := l.pass(ctx, st.Partition, func(key, encoded []byte) error {

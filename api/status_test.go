@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tidemark/aggregator"
+	"tidemark/event"
+)
+
+func TestStatusAsInTheContract(t *testing.T) {
+	m := one(t, "SELECT userId, count(*) AS n FROM sales GROUP BY userId", 4, Options{Version: "v1.2.3", HistoryMode: "latest"})
+	for p := range int32(3) {
+		m.reader.drop(p)
+	}
+	m.group.set(func(v *View) {
+		v.Members = []Member{{"member-0", "http://10.0.0.1:8080", []int32{3}}, {"idle", "http://10.0.0.2:8080", nil}}
+	})
+	m.reader.change(3, func(s *aggregator.PartitionStatus) {
+		s.Position, s.End, s.LogStart, s.Epoch = 1042, 1050, 5, 2
+		s.Counts.Results[aggregator.Folded], s.Counts.Results[aggregator.Bad] = 1040, 2
+		s.Counts.Reasons[event.NotJSON] = 2
+		s.Documents, s.Keys, s.Bytes = 2, 7, 4096
+	})
+	want := `{"member":"member-0","group":"tidemark-sales","generation":3,"version":"v1.2.3",` +
+		`"definition":{"sql":"SELECT userId, count(*) AS n FROM sales GROUP BY userId","fingerprint":"` + m.program.Definition().Fingerprint + `"},` +
+		`"partitions":[{"topic":"sales","partition":3,"state":"live","reason":"","position":1042,"high_watermark":1050,"log_start":5,"lag":8,"epoch":2,` +
+		`"counts":{"bad":2,"before_cut":0,"filtered":0,"folded":1040,"tombstone":0},"bad_reasons":{"not_json":2},"gap_records":0,"keys":7,"state_bytes":4096,` +
+		`"snapshot":null,"restore":null}],` +
+		`"members":[{"member":"member-0","address":"http://10.0.0.1:8080","partitions":[3]},{"member":"idle","address":"http://10.0.0.2:8080","partitions":[]}],` +
+		`"history":{"mode":"latest","documents":2,"complete":true}}` + "\n"
+	if got := m.get("/v1/status"); got.body != want {
+		t.Errorf("got\n%s\nwant\n%s", got.body, want)
+	}
+	none := one(t, salesQuery, 1, Options{})
+	none.group.set(func(v *View) { *v = View{Group: "g"} })
+	none.reader.drop(0)
+	if got := none.get("/v1/status").body; !strings.Contains(got, `"partitions":[],"members":[],"history":null}`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// fakeSnapshots has one snapshot.
+type fakeSnapshots struct{ err error }
+
+var taken = Snapshot{"sales", 0, 4, 2, 1040, 123, time.Date(2015, 7, 29, 9, 17, 12, 0, time.UTC)}
+
+func (f *fakeSnapshots) List(context.Context) ([]Snapshot, error)    { return []Snapshot{taken}, f.err }
+func (f *fakeSnapshots) Publish(context.Context) ([]Snapshot, error) { return []Snapshot{taken}, f.err }
+func (f *fakeSnapshots) Newest(partition int32) (Snapshot, bool)     { return taken, partition == 0 }
+func (f *fakeSnapshots) Restore(partition int32) (Restore, bool) {
+	return Restore{5, 10, 1.5}, partition == 1
+}
+
+func TestSnapshots(t *testing.T) {
+	f := &fakeSnapshots{}
+	m := one(t, salesQuery, 2, Options{Snapshots: f})
+	want := `{"snapshots":[{"topic":"sales","partition":0,"seq":4,"epoch":2,"position":1040,"bytes":123,"created":"2015-07-29T09:17:12Z"}]}` + "\n"
+	for _, method := range []string{"GET", "POST"} {
+		if got := m.do(method, "/v1/snapshots", ""); got.code != 200 || got.body != want {
+			t.Errorf("%s: got %d: %s", method, got.code, got.body)
+		}
+	}
+	got := m.get("/v1/status").body
+	if !strings.Contains(got, `"snapshot":{"seq":4,"position":1040,"age_seconds":`) || !strings.Contains(got, `"restore":{"have":5,"need":10,"remaining_seconds":1.5}`) {
+		t.Errorf("got %s", got)
+	}
+	f.err = errors.New("the store is away")
+	m.get("/v1/snapshots").problem(t, 500, typeInternal)
+	m.do("POST", "/v1/snapshots", "").problem(t, 500, typeInternal)
+
+	none := one(t, salesQuery, 1, Options{})
+	if got := none.get("/v1/snapshots").body; got != `{"snapshots":[]}`+"\n" {
+		t.Errorf("got %s", got)
+	}
+	none.do("POST", "/v1/snapshots", "").problem(t, 503, typeNotLoaded)
+}
+
+func TestReadiness(t *testing.T) {
+	m := one(t, salesQuery, 2, Options{MaxBadShare: 0.25})
+	ready := func(code int, status string, reasons ...string) {
+		t.Helper()
+		got := m.get("/readyz")
+		var body readiness
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil {
+			t.Fatal(err)
+		}
+		if got.code != code || body.Status != status || len(body.Reasons) != len(reasons) {
+			t.Fatalf("got %d: %s", got.code, got.body)
+		}
+		for i, want := range reasons {
+			if !strings.Contains(body.Reasons[i], want) {
+				t.Errorf("reason %d is %q, want %q", i, body.Reasons[i], want)
+			}
+		}
+		if got := m.get("/healthz"); got.code != 200 || got.body != `{"status":"ok"}`+"\n" {
+			t.Errorf("health is %d: %s", got.code, got.body)
+		}
+	}
+	ready(200, "ready")
+	m.reader.change(1, func(s *aggregator.PartitionStatus) { s.BadShare = 0.25 })
+	ready(200, "ready")
+	m.reader.change(1, func(s *aggregator.PartitionStatus) { s.BadShare = 0.251 })
+	ready(200, "degraded", "partition 1: 25.1 %")
+	m.reader.change(0, func(s *aggregator.PartitionStatus) { s.State, s.End = aggregator.CatchingUp, 90 })
+	m.reader.change(1, func(s *aggregator.PartitionStatus) { s.State, s.Reason = aggregator.Paused, "the disk is full" })
+	ready(503, "not_ready", "partition 0 is catching up: 90 records behind", "partition 1 is paused: the disk is full")
+	m.reader.drop(0)
+	m.reader.drop(1)
+	ready(503, "not_ready", "partition 0 has not begun", "partition 1 has not begun")
+	m.group.set(func(v *View) { v.Members = []Member{{ID: v.Member}} })
+	ready(200, "ready") // a member without partitions
+	m.group.set(func(v *View) { v.Silent = true })
+	ready(503, "not_ready", "no heartbeat")
+	m.group.set(func(v *View) { v.Assigned = false })
+	ready(503, "not_ready", "first assignment")
+}
