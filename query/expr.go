@@ -99,15 +99,23 @@ func (n *nulls) tri() tri {
 	return isFailed
 }
 
-// operand evaluates x and returns where the value is: in the event, in the
-// query, or in tmp. It spares the usual operands a copy.
-func operand(x Expr, env *Env, tmp *event.Value) *event.Value {
+// direct returns where the value of x is, in the event or in the query; nil
+// where it must be computed. It spares the usual operands a copy.
+func direct(x Expr, env *Env) *event.Value {
 	switch x := x.(type) {
 	case *Path:
 		return x.read(env)
 	case *Literal:
 		env.last = -1
 		return &x.Value
+	}
+	return nil
+}
+
+// operand is direct with tmp for a value that is computed.
+func operand(x Expr, env *Env, tmp *event.Value) *event.Value {
+	if v := direct(x, env); v != nil {
+		return v
 	}
 	*tmp = x.Eval(env)
 	return tmp
@@ -119,6 +127,10 @@ func truthOf(x Expr, env *Env) tri {
 	if c, ok := x.(condition); ok {
 		return c.truth(env)
 	}
+	return truthOfValue(x, env)
+}
+
+func truthOfValue(x Expr, env *Env) tri {
 	var tmp event.Value
 	switch v := operand(x, env, &tmp); v.Kind {
 	case event.False:

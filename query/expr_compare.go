@@ -153,6 +153,11 @@ func (o Op) test(a, b *event.Value, env *Env) tri {
 }
 
 func (x *Compare) truth(env *Env) tri {
+	if l := direct(x.L, env); l != nil {
+		if r := direct(x.R, env); r != nil {
+			return x.Op.test(l, r, env)
+		}
+	}
 	var t, u event.Value
 	l := operand(x.L, env, &t)
 	return x.Op.test(l, operand(x.R, env, &u), env)

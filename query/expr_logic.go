@@ -73,10 +73,13 @@ func (x *Not) truth(env *Env) tri { return truthOf(x.X, env).not() }
 func (x *Not) Eval(env *Env) event.Value { return x.truth(env).value() }
 
 func (x *IsNull) truth(env *Env) tri {
-	var tmp event.Value
-	is := operand(x.X, env, &tmp).IsNull()
+	v := direct(x.X, env)
+	if v == nil {
+		is := x.X.Eval(env)
+		v = &is
+	}
 	env.last = -1
-	return boolean(is != x.Not)
+	return boolean(v.IsNull() != x.Not)
 }
 
 // Eval is never NULL.

@@ -45,11 +45,13 @@ func Parse(sql string) (*Definition, error) {
 // checkDepth bounds the nesting before anything recurses.
 func checkDepth(tokens []lexer.Token) error {
 	depth := 0
-	for _, t := range tokens {
-		switch {
-		case t.Type == tokenOp && t.Value == "(", t.Type == tokenReserved && strings.EqualFold(t.Value, "CASE"):
+	for i, t := range tokens {
+		switch word := strings.ToUpper(t.Value); {
+		case t.Type == tokenReserved && i > 0 && tokens[i-1].Value == ".":
+			// a name in a path
+		case word == "(", word == "CASE" && t.Type == tokenReserved:
 			depth++
-		case t.Type == tokenOp && t.Value == ")", t.Type == tokenReserved && strings.EqualFold(t.Value, "END"):
+		case word == ")", word == "END" && t.Type == tokenReserved:
 			depth--
 		}
 		if depth > MaxDepth {

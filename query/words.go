@@ -17,7 +17,8 @@ var reserved = map[string]bool{
 	"NULL": true, "TRUE": true, "FALSE": true,
 }
 
-func isReserved(word string) bool { return reserved[strings.ToUpper(word)] }
+// isReserved says so of a word in any case; no other letters fold to these.
+func isReserved(word string) bool { return isPlain(word) && reserved[strings.ToUpper(word)] }
 
 // unquoteName returns the name that a word or a quoted token stands for.
 func unquoteName(token string) string {
