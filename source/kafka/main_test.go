@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -137,3 +138,5 @@ func values(records []aggregator.Record) (list []string) {
 	}
 	return list
 }
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
