@@ -211,9 +211,17 @@ func addOther(m *memory, words []uint64, encoded []byte) {
 		insertWord(m, words, len(b), putOther(m, encoded))
 		return
 	}
-	i, found := slices.BinarySearchFunc(sorted, &v, func(r uint64, v *event.Value) int { return compareOther(m, r, v) })
-	if found {
-		return
+	i, hi := 0, len(sorted)
+	for i < hi {
+		mid := int(uint(i+hi) >> 1)
+		switch c := compareOther(m, sorted[mid], &v); {
+		case c == 0:
+			return
+		case c < 0:
+			i = mid + 1
+		default:
+			hi = mid
+		}
 	}
 	if len(b) <= smallList {
 		insertWord(m, words, i, putOther(m, encoded))
