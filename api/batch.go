@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -28,9 +27,7 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), workLimit+opts.wait)
-	defer cancel()
-	rows, err := s.readRows(ctx, keys, &opts)
+	rows, err := s.readRows(r.Context(), keys, &opts)
 	if err != nil {
 		return err
 	}

@@ -125,12 +125,7 @@ func TestQ11Draining(t *testing.T) {
 	members := service(t, salesQuery, 1, 2, Options{})
 	m := members[0]
 	m.reader.fold(0, sale("23", "1"))
-	events, _ := m.events("/v1/aggregates/23/watch")
-	next(t, events)
-	remote, _ := members[1].events("/v1/aggregates/23/watch")
-	next(t, remote)
-
-	// One request is in hand when the drain begins.
+	// One request is in hand when the drain begins, one waits, two watch.
 	inHand := make(chan *answerSeen)
 	release := make(chan struct{})
 	entered := make(chan struct{})
@@ -144,10 +139,18 @@ func TestQ11Draining(t *testing.T) {
 	})
 	go func() { inHand <- m.get("/v1/aggregates/23") }()
 	<-entered
+	waiting := make(chan *answerSeen)
+	go func() { waiting <- m.get("/v1/aggregates/23?min_offset=0:9&timeout=10s") }()
+	eventually(t, "a request waits", func() bool { return m.reader.watched(0) })
+	events, _ := m.events("/v1/aggregates/23/watch")
+	next(t, events)
+	remote, _ := members[1].events("/v1/aggregates/23/watch")
+	next(t, remote)
 	m.server.Drain()
 	m.server.Drain()
 	for range events { // ends
 	}
+	(<-waiting).problem(t, 503, typeMoving)
 	for _, path := range []string{"/v1/aggregates/23", "/v1/aggregates", "/v1/aggregates/23/watch", "/v1/status", "/"} {
 		got := m.get(path)
 		got.problem(t, 503, typeMoving)

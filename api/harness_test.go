@@ -110,7 +110,7 @@ func (a *answerSeen) problem(t testing.TB, code int, typ string) problem {
 	return p
 }
 
-// rowsOf are the keys of a listing, with the names of its results.
+// rowSeen is a row as a client sees it.
 type rowSeen struct {
 	Key       json.RawMessage  `json:"key"`
 	Row       json.RawMessage  `json:"row"`

@@ -56,7 +56,7 @@ func (l *local) begin(of []int32) (answer, *holders) {
 // Read implements source.
 func (l *local) Read(ctx context.Context, of []int32, q readQuestion) (answer, error) {
 	if len(q.Keys) > 0 && q.Wait > 0 {
-		if err := l.wait(ctx, &q); err != nil {
+		if err := l.wait(ctx, of, &q); err != nil {
 			return answer{}, err
 		}
 	}
@@ -96,10 +96,13 @@ func (l *local) Read(ctx context.Context, of []int32, q readQuestion) (answer, e
 
 // wait holds a question back as its Min and Since ask for. It returns nil when
 // the wait is over, too.
-func (l *local) wait(ctx context.Context, q *readQuestion) error {
+func (l *local) wait(ctx context.Context, of []int32, q *readQuestion) error {
 	waiting, cancel := context.WithTimeout(ctx, q.Wait)
 	defer cancel()
 	for _, m := range q.Min {
+		if !slices.Contains(of, m.Partition) {
+			continue
+		}
 		if err := l.reach(waiting, m, q.Keys[0]); err != nil {
 			break
 		}

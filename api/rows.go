@@ -144,13 +144,22 @@ func (s *Server) check(r *row, opts *readOptions) error {
 	return nil
 }
 
-// readRows asks for keys.
+// readRows asks for keys. Waiting for an offset ends with a drain, as nothing
+// is folded any more then.
 func (s *Server) readRows(ctx context.Context, keys [][]byte, opts *readOptions) ([]row, error) {
 	q := readQuestion{Keys: keys, Min: opts.min}
 	if len(opts.min) > 0 {
 		q.Wait = opts.wait
+		var unbind context.CancelFunc
+		ctx, unbind = s.drain.bind(ctx)
+		defer unbind()
 	}
+	ctx, cancel := context.WithTimeout(ctx, workLimit+q.Wait)
+	defer cancel()
 	g, err := s.ask(ctx, opts.local, q)
+	if err != nil && len(opts.min) > 0 && s.drain.hasBegun() {
+		return nil, errDraining()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +189,7 @@ func (s *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), workLimit+opts.wait)
-	defer cancel()
-	rows, err := s.readRows(ctx, [][]byte{key}, &opts)
+	rows, err := s.readRows(r.Context(), [][]byte{key}, &opts)
 	if err != nil {
 		return err
 	}

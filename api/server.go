@@ -79,6 +79,7 @@ type Server struct {
 	tokens      [][sha256.Size]byte
 	log         *slog.Logger
 	mux         *http.ServeMux
+	rows        http.Handler // of paths below rowPrefix, which the mux would tidy up
 	metrics     http.Handler
 	watchers    chan struct{} // a slot for each watch
 	drain       drain
@@ -188,7 +189,7 @@ func (s *Server) routes() {
 	s.mux.Handle("/v1/status", s.route("/v1/status", get(s.serveStatus)))
 	s.mux.Handle("/v1/aggregates", s.route("/v1/aggregates", get(s.serveList)))
 	s.mux.Handle("/v1/aggregates:batchGet", s.route("/v1/aggregates:batchGet", post(s.serveBatch)))
-	s.mux.Handle(rowPrefix, s.route("/v1/aggregates/{key}", get(s.serveKey)))
+	s.rows = s.route("/v1/aggregates/{key}", get(s.serveKey))
 	s.mux.Handle("/v1/snapshots", s.route("/v1/snapshots", map[string]handler{
 		http.MethodGet: s.serveSnapshots, http.MethodHead: s.serveSnapshots, http.MethodPost: s.serveSnapshot,
 	}))
@@ -201,9 +202,7 @@ func (s *Server) routes() {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.EscapedPath(), rowPrefix) {
-		s.route("/v1/aggregates/{key}", map[string]handler{
-			http.MethodGet: s.serveKey, http.MethodHead: s.serveKey,
-		}).ServeHTTP(w, r)
+		s.rows.ServeHTTP(w, r)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
