@@ -201,3 +201,15 @@ func storesFor(p *aggregator.Program, partitions ...int32) map[int32]*memStore {
 	}
 	return stores
 }
+
+// discard is a SeedStore that keeps nothing.
+type discard struct{}
+
+func (discard) Seed(totals iter.Seq2[[]byte, []byte], _ bool) error {
+	for range totals {
+	}
+	return nil
+}
+func (discard) Guards(iter.Seq2[[]byte, event.Time]) error { return nil }
+func (discard) Guard([]byte) (event.Time, bool, error)     { return event.Time{}, false, nil }
+func (discard) View() (aggregator.View, error)             { return nil, errors.New("nothing is kept") }

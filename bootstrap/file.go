@@ -60,18 +60,18 @@ func (f *File) Read(ctx context.Context, yield func(*Document) error) error {
 	if err != nil {
 		return err
 	}
-	defer plain.Close()
+	defer func() { _ = plain.Close() }()
 	doc := Document{Total: info.Size()}
 	unwrap := newUnwrapper()
 	lines := newLines(plain)
 	for {
 		line, err := lines.next()
 		switch {
-		case err == io.EOF && line == nil:
+		case errors.Is(err, io.EOF) && line == nil:
 			return nil
 		case errors.Is(err, errLongLine):
 			return fmt.Errorf("%w: %s:%d: the line is longer than %d MiB: one JSON document a line is wanted", aggregator.ErrHopeless, f.path, lines.number, maxLine>>20)
-		case err != nil && err != io.EOF:
+		case err != nil && !errors.Is(err, io.EOF):
 			return f.fail(fmt.Sprintf("read line %d of", lines.number), err)
 		}
 		if lines.number == 1 {
@@ -135,7 +135,7 @@ var (
 func (f *File) decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, readAhead)
 	head, err := buffered.Peek(4)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, f.fail("read", err)
 	}
 	switch {
@@ -152,7 +152,7 @@ func (f *File) decompress(r io.Reader) (io.ReadCloser, error) {
 		}
 		return z.IOReadCloser(), nil
 	case strings.HasSuffix(f.path, ".gz"), strings.HasSuffix(f.path, ".zst"):
-		if len(head) > 0 && head[0] != '{' && head[0] != '[' && head[0] > ' ' && head[0] != 0xEF {
+		if len(head) > 0 && strings.IndexByte("{[ \t\r\n\xEF", head[0]) < 0 {
 			return nil, fmt.Errorf("%w: read the history %s: it is neither the gzip or zstd of its name nor text", aggregator.ErrHopeless, f.path)
 		}
 	}
@@ -187,11 +187,11 @@ func newLines(r io.Reader) *lines { return &lines{r: bufio.NewReaderSize(r, read
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	line, err := l.r.ReadSlice('\n')
-	if err != bufio.ErrBufferFull {
+	if !errors.Is(err, bufio.ErrBufferFull) {
 		return whole(line), err
 	}
 	l.long = l.long[:0]
-	for err == bufio.ErrBufferFull {
+	for errors.Is(err, bufio.ErrBufferFull) {
 		if len(l.long)+len(line) > maxLine {
 			return nil, errLongLine
 		}
@@ -210,9 +210,11 @@ func whole(line []byte) []byte {
 	return line
 }
 
+// The names that elasticdump puts round a document, without their first quote:
+// quotes are too many to look for one of them fast.
 var (
-	sourceName = []byte(`"_source"`)
-	indexName  = []byte(`"_index"`)
+	sourceName = []byte(`_source"`)
+	indexName  = []byte(`_index"`)
 )
 
 // unwrapper takes documents out of the lines that elasticdump writes.

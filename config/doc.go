@@ -12,3 +12,5 @@
 // Load depends on the file, the files that it names and the environment, never
 // on the network, so that `check` and `serve` come to one verdict.
 package config
+
+//go:generate go test . -run TestPage -update

@@ -95,12 +95,10 @@ func levelKind() kind {
 	k := words("debug", "info", "warn", "error")
 	word := k.parse
 	k.parse = func(s string) (any, bool) {
-		w, ok := word(s)
 		var level slog.Level
-		if !ok || level.UnmarshalText([]byte(w.(string))) != nil {
-			return nil, false
-		}
-		return level, true
+		_, ok := word(s)
+		ok = ok && level.UnmarshalText([]byte(s)) == nil // before level is read
+		return level, ok
 	}
 	return k
 }
@@ -121,11 +119,10 @@ func whole(least, most int) kind {
 // millis takes a whole number of milliseconds and gives a duration.
 func millis(least, most int) kind {
 	k := whole(least, most)
-	number := k.parse
 	k.want = fmt.Sprintf("a whole number of milliseconds from %d to %d", least, most)
 	k.parse = func(s string) (any, bool) {
-		n, ok := number(s)
-		return time.Duration(n.(int)) * time.Millisecond, ok
+		n, err := strconv.Atoi(s)
+		return time.Duration(n) * time.Millisecond, err == nil && n >= least && n <= most
 	}
 	return k
 }
@@ -363,9 +360,11 @@ func listOf[T any](one kind, split bool) kind {
 	one.shape, one.split = list, split
 	one.name = "list of " + one.name
 	one.join = func(items []any) any {
-		all := make([]T, len(items))
-		for i, item := range items {
-			all[i] = item.(T)
+		all := make([]T, 0, len(items))
+		for _, item := range items {
+			if v, ok := item.(T); ok { // as all are that the kind parsed
+				all = append(all, v)
+			}
 		}
 		return all
 	}
@@ -377,12 +376,13 @@ func fieldsKind() kind {
 	k := pathKind()
 	k.name, k.shape, k.names = "mapping of result names to paths", pairs, "a result name"
 	k.pair = func(m any, name string, v any) (any, bool) {
-		fields, _ := m.(map[string]event.Path)
-		if fields == nil {
+		fields, ok := m.(map[string]event.Path)
+		if !ok {
 			fields = map[string]event.Path{}
 		}
-		fields[name] = v.(event.Path)
-		return fields, name != ""
+		path, ok := v.(event.Path)
+		fields[name] = path
+		return fields, ok && name != ""
 	}
 	return k
 }
@@ -396,8 +396,8 @@ func offsetsKind() kind {
 			return n, err == nil && n >= 0
 		},
 		pair: func(m any, name string, v any) (any, bool) {
-			offsets, _ := m.(map[int32]int64)
-			if offsets == nil {
+			offsets, ok := m.(map[int32]int64)
+			if !ok {
 				offsets = map[int32]int64{}
 			}
 			n, err := strconv.ParseInt(name, 10, 32)
@@ -405,8 +405,9 @@ func offsetsKind() kind {
 				return m, false
 			}
 			_, twice := offsets[int32(n)]
-			offsets[int32(n)] = v.(int64)
-			return offsets, !twice
+			offset, ok := v.(int64)
+			offsets[int32(n)] = offset
+			return offsets, ok && !twice
 		}}
 }
 

@@ -63,7 +63,7 @@ func (r *reader) tree(k *key, n *yaml.Node, p *place, budget *int) (any, bool) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			name := r.veil.lift(follow(n.Content[i]).Value)
 			if _, twice := m[name]; twice {
-				r.problem(n.Content[i].Line, "%s: %s is given twice: once is wanted", k.shown(), name)
+				r.problem(n.Content[i].Line, "%s: %s is given twice: once is wanted", k.shown(), tidy(name))
 				good = false
 			}
 			v, ok := r.tree(k, n.Content[i+1], p, budget)

@@ -27,7 +27,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(have) != want {
-		t.Errorf("%s is not what the table of keys gives: run go test ./config -run TestPage -update", pageFile)
+		t.Errorf("%s is not what the table of keys gives: run make generate", pageFile)
 	}
 }
 
@@ -69,7 +69,7 @@ http:
 
 const pageHead = `# Configuration
 
-<!-- Generated from the table in config/keys.go: go test ./config -run TestPage -update -->
+<!-- Generated from the table in config/keys.go by make generate. -->
 
 ` + "`tidemark serve -c tidemark.yaml`" + ` reads one YAML file. ` + "`tidemark check -c tidemark.yaml`" + ` gives the same verdict on it
 without connecting to anything. A file to copy:

@@ -396,7 +396,7 @@ func (r *reader) pairs(k *key, n *yaml.Node, p *place) (any, bool) {
 		nameNode := n.Content[i]
 		name := r.veil.lift(nameNode.Value)
 		if first, twice := seen[name]; twice {
-			r.problem(nameNode.Line, "%s: %s is given twice, first in line %d: once is wanted", k.shown(), name, first)
+			r.problem(nameNode.Line, "%s: %s is given twice, first in line %d: once is wanted", k.shown(), tidy(name), first)
 			failed = true
 			continue
 		}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
@@ -12,10 +14,10 @@ import (
 func (r *reader) unknown(line int, at, name string, value *yaml.Node) {
 	if before, after, glued := strings.Cut(name, ":"); glued && after != "" {
 		// What follows may be a secret.
-		r.problem(line, "unknown key %s: it has no blank after its colon; %s: … is wanted", shown(join(at, before+":…")), before)
+		r.problem(line, "unknown key %s: it has no blank after its colon; %s: … is wanted", shown(join(at, tidy(before)+":…")), tidy(before))
 		return
 	}
-	full := shown(join(at, clip(name)))
+	full := shown(join(at, tidy(name)))
 	r.problem(line, "unknown key %s: %s", full, hint(at, name, value))
 }
 
@@ -67,10 +69,25 @@ func below(at string) string {
 // last is the last name of a path.
 func last(path string) string { return path[strings.LastIndex(path, sep)+1:] }
 
+// maxName is the longest name, in bytes, that is compared with the known ones.
+const maxName = 100
+
+// tidy is a key from the file as messages show it: short, and on one line.
+func tidy(name string) string {
+	name = clip(name)
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
 // nearest is the path of the key or section whose name, or whole path, is most
 // like name; "" where none is much like it. Of equals the first wins, and what
 // stands in the same section before all others.
 func nearest(at, name string) string {
+	if len(name) > maxName {
+		return ""
+	}
 	name = plain(name)
 	best, found := max(2, len(name)/3)+1, ""
 	try := func(path, candidate string, penalty int) {
@@ -106,6 +123,9 @@ func plain(name string) string {
 func (k *key) refusal(quoted string) string {
 	s := fmt.Sprintf("%s: %s is not %s", k.shown(), quoted, k.kind.want)
 	text := strings.Trim(quoted, `"`)
+	if len(text) > maxName {
+		return s
+	}
 	for _, word := range k.kind.near {
 		if d := levenshtein.ComputeDistance(strings.ToLower(text), strings.ToLower(word)); d > 0 && d <= max(1, len(word)/3) {
 			return s + "; the nearest is " + word
