@@ -142,7 +142,7 @@ func foldFrom(t *testing.T, p *aggregator.Program, store *memStore, partition in
 	}
 }
 
-// TestLaterPartitions begin at their beginning, whatever the reset or the cut.
+// TestK05LaterPartitions: they begin at their beginning, whatever the reset or the cut.
 func TestK05LaterPartitions(t *testing.T) {
 	log := &memLog{}
 	for i := range 5 {

@@ -12,7 +12,7 @@ import (
 
 // Route is how this member reaches Kafka.
 type Route struct {
-	Local   netip.Addr   // the address that connections to the brokers come from
+	Locals  []netip.Addr // the addresses that connections to the brokers come from
 	Brokers []netip.Addr // what the brokers' names stand for
 }
 
@@ -34,9 +34,6 @@ func FindRoute(ctx context.Context, servers []string) (Route, error) {
 		}
 		for _, addr := range addrs {
 			route.Brokers = append(route.Brokers, addr.Unmap())
-			if route.Local.IsValid() {
-				continue
-			}
 			// Connecting a datagram socket chooses its local address, no more.
 			var d net.Dialer
 			conn, err := d.DialContext(ctx, "udp", net.JoinHostPort(addr.Unmap().String(), port))
@@ -45,12 +42,12 @@ func FindRoute(ctx context.Context, servers []string) (Route, error) {
 				continue
 			}
 			if local, ok := conn.LocalAddr().(*net.UDPAddr); ok {
-				route.Local = local.AddrPort().Addr().Unmap()
+				route.Locals = append(route.Locals, local.AddrPort().Addr().Unmap())
 			}
 			_ = conn.Close() // nothing was sent
 		}
 	}
-	if !route.Local.IsValid() {
+	if len(route.Locals) == 0 {
 		return Route{}, failed
 	}
 	return route, nil
@@ -81,11 +78,12 @@ func Advertise(listen, advertise string, tls bool, route Route) (string, error) 
 			return "", fmt.Errorf("read http.listen %q: %w", listen, err)
 		}
 		if isWildcard(host) {
-			if !route.Local.IsValid() || route.Local.IsUnspecified() {
-				return "", fmt.Errorf("http.listen %s names no host, and the local address towards Kafka is not known: set http.advertise to http://HOST:PORT", listen)
+			local, ok := route.local(host)
+			if !ok {
+				return "", fmt.Errorf("http.listen %s names no host, and no local address towards Kafka fits it: set http.advertise to http://HOST:PORT", listen)
 			}
 			setting = "the local address towards Kafka"
-			host = route.Local.String()
+			host = local.String()
 		}
 		scheme := "http"
 		if tls {
@@ -101,6 +99,17 @@ func Advertise(listen, advertise string, tls bool, route Route) (string, error) 
 		}
 	}
 	return advertise, nil
+}
+
+// local is the first local address at which who listens on the wildcard can be
+// reached: 0.0.0.0 takes IPv4 alone.
+func (r Route) local(wildcard string) (netip.Addr, bool) {
+	for _, addr := range r.Locals {
+		if !addr.IsUnspecified() && (addr.Is4() || wildcard != "0.0.0.0") {
+			return addr, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // isWildcard says whether host stands for all addresses of a machine.

@@ -8,10 +8,10 @@ import (
 
 // TestQ04Advertise: the address for other members, and when it is refused.
 func TestQ04Advertise(t *testing.T) {
-	route := func(local string, brokers ...string) Route {
+	route := func(locals string, brokers ...string) Route {
 		r := Route{}
-		if local != "" {
-			r.Local = netip.MustParseAddr(local)
+		for local := range strings.FieldsSeq(locals) {
+			r.Locals = append(r.Locals, netip.MustParseAddr(local))
 		}
 		for _, b := range brokers {
 			r.Brokers = append(r.Brokers, netip.MustParseAddr(b))
@@ -38,6 +38,9 @@ func TestQ04Advertise(t *testing.T) {
 		{"[::]:8080", "", false, route("fd00::7", "fd00::1"), "http://[fd00::7]:8080", ""},
 		{":8080", "", false, route("127.0.0.1", "127.0.0.1"), "http://127.0.0.1:8080", ""},
 		{":8080", "", false, route("127.0.0.1", "127.0.0.1", "10.0.0.1"), "", "the local address towards Kafka: other members cannot reach 127.0.0.1"},
+		{"0.0.0.0:8080", "", false, route("::1 127.0.0.1", "::1", "127.0.0.1"), "http://127.0.0.1:8080", ""}, // it does not listen on ::1
+		{":8080", "", false, route("::1 127.0.0.1", "::1", "127.0.0.1"), "http://[::1]:8080", ""},
+		{"0.0.0.0:8080", "", false, route("fd00::7", "fd00::1"), "", "set http.advertise"},
 		{":8080", "", false, Route{}, "", "set http.advertise"},
 		// What is set counts.
 		{":8080", "http://tidemark-1.example:80", false, route("10.0.0.7", "10.0.0.1"), "http://tidemark-1.example:80", ""},
@@ -59,7 +62,7 @@ func TestQ04Advertise(t *testing.T) {
 
 func TestFindRoute(t *testing.T) {
 	route, err := FindRoute(t.Context(), []string{"127.0.0.1:9092", "[::1]:9092"})
-	if err != nil || len(route.Brokers) != 2 || !route.Local.IsLoopback() {
+	if err != nil || len(route.Brokers) != 2 || len(route.Locals) == 0 || !route.Locals[0].IsLoopback() {
 		t.Errorf("the route to loopback is %+v, %v", route, err)
 	}
 	if _, err := FindRoute(t.Context(), []string{"nowhere.invalid:9092"}); err == nil || !strings.Contains(err.Error(), "nowhere.invalid") {
