@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -170,4 +171,27 @@ func TestPlacementOfDelta(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Readers of a delta that is being applied run side by side.
+func TestDeltaIsReadSideBySide(t *testing.T) {
+	r := selects(t, "collect_set(x) AS x")
+	for i := range 500 { // a set with a tail that is not sorted in
+		r.fold(fmt.Sprintf(`"x":[%d,"%d"]`, i*7919%5000, i*7919%5000))
+	}
+	want, _ := r.delta.Get(nil, []byte("1"))
+	var g sync.WaitGroup
+	for range 4 {
+		g.Go(func() {
+			for _, total := range r.delta.Sorted(nil) {
+				if !bytes.Equal(total, want) {
+					t.Errorf("total is %x, want %x", total, want)
+				}
+			}
+			for range r.delta.Smallest(nil, 1) {
+			}
+			r.delta.Bytes()
+		})
+	}
+	g.Wait()
 }
