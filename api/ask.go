@@ -75,6 +75,9 @@ func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered
 		g.missing[p] = blocked{p, typeMoving, "moving", "no member owns it at the moment"}
 		m := owner[p]
 		switch {
+		case m == nil && !view.Silent:
+			// The table may be older than this member's claims.
+			of[view.Member] = append(of[view.Member], p)
 		case m == nil:
 		case m.ID != view.Member && localOnly:
 			g.missing[p].reason = "another member owns it"

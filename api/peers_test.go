@@ -143,6 +143,20 @@ func TestMovingPartitions(t *testing.T) {
 	}
 }
 
+// While the table of the group has not come, a member has what it has.
+func TestNoTableYet(t *testing.T) {
+	all := service(t, salesQuery, 2, 2, Options{})
+	lonely(all, 2)
+	for _, id := range []string{"", all[0].id} {
+		all[0].group.set(func(v *View) { v.Member, v.Members = id, nil })
+		page := all[0].get("/v1/aggregates?partial=ok").page(t)
+		if len(page.Rows) != 1 || page.Complete {
+			t.Errorf("got %+v", page)
+		}
+		all[0].get("/v1/aggregates").problem(t, 503, typeMoving)
+	}
+}
+
 // A member that the group has not heard for a session timeout answers for
 // nothing, neither its clients nor other members.
 func TestSilentMember(t *testing.T) {
