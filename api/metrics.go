@@ -148,23 +148,17 @@ func (m *Metrics) requested(route string, code int, took time.Duration) {
 // records by reason have no partition in their labels: those of partitions
 // that have left are added as they were last seen.
 type PartitionCollector struct {
-	owner interface {
-		Status() []aggregator.PartitionStatus
-	}
-	// Snapshots tells of the newest snapshots; nil without. It is set before
-	// the collector is registered.
-	Snapshots Snapshots
+	status    func() []aggregator.PartitionStatus
+	snapshots Snapshots
 
 	mu   sync.Mutex
 	seen map[int32]aggregator.Counts // of the process, by partition
 }
 
-// NewPartitionCollector makes a collector of the owner's partitions, an
-// *aggregator.Processor's.
-func NewPartitionCollector(owner interface {
-	Status() []aggregator.PartitionStatus
-}) *PartitionCollector {
-	return &PartitionCollector{owner: owner, seen: map[int32]aggregator.Counts{}}
+// NewPartitionCollector makes a collector that asks status, which is an
+// *aggregator.Processor's; snapshots tells of the newest ones and may be nil.
+func NewPartitionCollector(status func() []aggregator.PartitionStatus, snapshots Snapshots) *PartitionCollector {
+	return &PartitionCollector{status: status, snapshots: snapshots, seen: map[int32]aggregator.Counts{}}
 }
 
 func description(name, help string, labels ...string) *prometheus.Desc {
@@ -194,7 +188,7 @@ func (c *PartitionCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *PartitionCollector) Collect(out chan<- prometheus.Metric) {
-	status := c.owner.Status()
+	status := c.status()
 	count := func(d *prometheus.Desc, n int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
@@ -213,8 +207,8 @@ func (c *PartitionCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(descBytes, float64(st.Bytes), p)
 		gauge(descKeys, float64(st.Keys), p)
 		count(descGap, st.Gap, p)
-		if c.Snapshots != nil {
-			if newest, ok := c.Snapshots.Newest(st.Partition); ok {
+		if c.snapshots != nil {
+			if newest, ok := c.snapshots.Newest(st.Partition); ok {
 				gauge(descSnapshotAge, max(0, time.Since(newest.Created).Seconds()), p)
 			}
 		}

@@ -17,9 +17,7 @@ func measured(t *testing.T) (*member, *Metrics) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics := NewMetrics(registry, "v1.2.3", "abc")
 	m := one(t, salesQuery, 4, Options{Metrics: metrics, Gatherer: registry, Snapshots: &fakeSnapshots{}})
-	collector := NewPartitionCollector(m.reader)
-	collector.Snapshots = &fakeSnapshots{}
-	registry.MustRegister(collector)
+	registry.MustRegister(NewPartitionCollector(m.reader.Status, &fakeSnapshots{}))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
