@@ -162,6 +162,27 @@ func TestRoundIsHalfUp(t *testing.T) {
 	}
 }
 
+// Numbers at a half of what is kept, and one unit beside it, for every number of
+// digits dropped.
+func TestRoundAtTheHalf(t *testing.T) {
+	for drop := int32(1); drop < 60; drop++ {
+		half := new(big.Int).Mul(big.NewInt(5), bigPow10(uint(drop-1)))
+		for _, kept := range []int64{0, 1, 2, 99, 12345} {
+			c := new(big.Int).Mul(big.NewInt(kept), bigPow10(uint(drop)))
+			c.Add(c, half)
+			for unit := int64(-1); unit <= 1; unit++ {
+				for _, sign := range []int64{1, -1} {
+					n := new(big.Int).Add(c, big.NewInt(unit))
+					d := FromBig(n.Mul(n, big.NewInt(sign)), drop+2)
+					if got, want := d.Round(2), halfUp(rat(d), 2); rat(got).Cmp(want) != 0 {
+						t.Errorf("Round(%v, 2) = %v, want %s", d, got, want.FloatString(2))
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestFits(t *testing.T) {
 	for _, c := range []struct {
 		in               string

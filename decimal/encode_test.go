@@ -66,6 +66,12 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte{0x80, 0x00, 0x01})
 	f.Add([]byte{0x04, 0x14})
+	for _, n := range []uint{20, 30, 40} { // zeros that the scale could give up, in 128 bits and beyond
+		c := bigPow10(n).Bytes()
+		f.Add(append([]byte{1<<2 | formPositive, byte(len(c))}, c...))
+		f.Add(append([]byte{1<<2 | formNegative, byte(len(c))}, c...))
+		f.Add(append([]byte{formPositive, byte(len(c))}, c...))
+	}
 	f.Add([]byte{0x01, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, src []byte) {
 		d, rest, err := Read(src)

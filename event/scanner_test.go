@@ -24,7 +24,7 @@ var records = []string{
 	`{"user":{"id":1,"name":"n"},"user2":{"id":2}}`, `{"user":{"id":1,"id":2}}`, `{"user":{"id":1},"user":{"id":2}}`,
 	`{"user":5,"user":{"id":2}}`, `{"x":1,"x":2,"a":3}`, `{"a":1,"\u0061":2}`, `{"us\u0065r":{"\u0069d":"\u00e9\ud83d\ude00\n"}}`,
 	`{"a":{"b":{"c":true}}}`, `{"a":[{"b":{"c":true}}],"list":[{"x":1}]}`, `{"a":"b","list":null}`, `{"":0,"é":"ü","tab\t":"\t\/"}`,
-	`{"a":"\ud800"}`, `{"a":"\udc00"}`, `{"a":"\ud800\ud800"}`, `{"a":"\ud800\u0041"}`, `{"a":"\ud83d\ude00"}`, `{"a":"\uD83D\uDE0"}`,
+	`{"a":"\ud800"}`, `{"a":"\udc00"}`, `{"a":"\ud800\ud800"}`, `{"a":"\udc00\udc00"}`, `{"a":"\udbff\udfff\ud800\udc00"}`, `{"a":"\ud7ff\ue000\uffff\u0000"}`, `{"a":"\ud800\u0041"}`, `{"a":"\ud83d\ude00"}`, `{"a":"\uD83D\uDE0"}`,
 	`{"z":"\ud800"}`, `{"\ud800":1}`, `{"a":"\x41"}`, `{"a":"\"}`, `{"a":"\u00zz"}`, `{"a":"\u123"}`, `{"a":"\`, `{"a":"\u`,
 	"{\"a\":\"\x00\"}", "{\"a\":\"\x1f\"}", "{\"a\":\"\x7f\"}", "{\"a\":\"a\nb\"}", "{\"\t\":1}", `{"a":"` + "\u2028" + `"}`,
 	"{\"a\":\"\xff\"}", "{\"a\":\"\xc0\x80\"}", "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xf4\x90\x80\x80\"}", "{\"a\":\"\xe2\x82\"}",
@@ -62,9 +62,12 @@ func TestScanByteByByte(t *testing.T) {
 	s := NewScanner(deepPaths, 0)
 	for pad := range 9 {
 		for c := range 256 {
-			for _, form := range []string{`{"a":"%s%s%s"}`, `{"z":"%s%s%s","a":1}`, `{"%s%s%s":1}`, `{"a":%.0s%s%.0s}`, `{"a":1%.0s%s}`} {
-				p := strings.Repeat("p", pad)
-				checkScan(t, s, deepPaths, fmt.Appendf(nil, form, p, []byte{byte(c)}, p))
+			for _, form := range []string{
+				`{"a":"PAD?PAD"}`, `{"z":"PAD?PAD","a":1}`, `{"PAD?PAD":1}`, `{"a":PAD?PAD}`, `{"a":?}`, `{"a":1?}`, `{"a":1}?`,
+				`{"a":1PAD?,"padding":"padding"}`, `{"z":1?1,"padding":"padding"}`, `{"a":-1.?5,"padding":"padding"}`, `?{"a":1}`,
+			} {
+				form = strings.ReplaceAll(form, "PAD", strings.Repeat("0", pad))
+				checkScan(t, s, deepPaths, bytes.ReplaceAll([]byte(form), []byte("?"), []byte{byte(c)}))
 			}
 		}
 	}
@@ -84,6 +87,44 @@ func TestScanDepth(t *testing.T) {
 		}
 		both := strings.Repeat(`{"z":[`, d) + strings.Repeat(`]}`, d)
 		checkScan(t, s, deepPaths, []byte(both))
+	}
+}
+
+// The limit also counts where the query leads the way down.
+func TestScanDepthOfPaths(t *testing.T) {
+	for _, d := range []int{maxDepth, maxDepth + 1} {
+		path := make(Path, d)
+		for i := range path {
+			path[i] = "a"
+		}
+		want := OK
+		if d > maxDepth {
+			want = NotJSON
+		}
+		s := NewScanner([]Path{path}, 0)
+		record := strings.Repeat(`{"a":`, d) + "1" + strings.Repeat("}", d)
+		if got, _ := s.Scan([]byte(record)); got != want {
+			t.Errorf("%d deep: %v, want %v", d, got, want)
+		}
+	}
+}
+
+// Names that differ in one place, of every length about the words that they
+// are compared by.
+func TestScanNamesThatAreAlike(t *testing.T) {
+	for n := 1; n < 40; n++ {
+		wanted := strings.Repeat("n", n)
+		paths := []Path{{wanted}}
+		s := NewScanner(paths, 0)
+		record := func(name string) []byte { return fmt.Appendf(nil, `{%q:1,"padding":"padding, padding"}`, name) }
+		checkScan(t, s, paths, record(wanted))
+		for at := range n {
+			other := wanted[:at] + "m" + wanted[at+1:]
+			checkScan(t, s, paths, record(other))
+			checkScan(t, s, paths, record(wanted[:at]))
+			checkScan(t, s, paths, record(wanted+wanted[:at]+"n"))
+			checkScan(t, s, paths, record(wanted))
+		}
 	}
 }
 
@@ -168,6 +209,20 @@ func TestScanWideObjects(t *testing.T) {
 		}
 		b.WriteString(`,"totalPoints":7}`)
 		checkScan(t, s, salePaths, b.Bytes())
+		if len(s.root.order) > maxOrder || len(s.root.names) > maxNames {
+			t.Fatalf("%d names of %d bytes are remembered", len(s.root.order), len(s.root.names))
+		}
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"userId":1`)
+	for i := range 2 * maxOrder {
+		fmt.Fprintf(&b, `,"%d":0`, i)
+	}
+	b.WriteString(`}`)
+	s = NewScanner(salePaths, 0)
+	checkScan(t, s, salePaths, b.Bytes())
+	if len(s.root.order) > maxOrder {
+		t.Fatalf("%d names are remembered", len(s.root.order))
 	}
 }
 
