@@ -30,6 +30,7 @@ type File struct {
 
 	mu      sync.Mutex
 	file    *os.File
+	regular bool   // a pipe or terminal knows no sync
 	pending []byte // not written yet; may begin inside a line
 	dirty   bool   // something was written since the last sync
 	err     error  // of a sync: what was written is in doubt for good
@@ -50,9 +51,13 @@ func Open(path string) (*File, error) {
 		return nil, fmt.Errorf("open the dead letter file: %w", err)
 	}
 	f := &File{path: path, file: file}
-	whole, err := endsWhole(file)
-	if err == nil {
-		err = syncFolder(dir)
+	whole := true
+	info, err := file.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		f.regular = true
+		if whole, err = endsWhole(file, info.Size()); err == nil {
+			err = syncFolder(dir)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open dead letter file %s: %w", path, err), file.Close())
@@ -64,13 +69,12 @@ func Open(path string) (*File, error) {
 }
 
 // endsWhole says whether a file is empty or ends where a line does.
-func endsWhole(file *os.File) (bool, error) {
-	info, err := file.Stat()
-	if err != nil || info.Size() == 0 {
-		return true, err
+func endsWhole(file *os.File, size int64) (bool, error) {
+	if size == 0 {
+		return true, nil
 	}
 	var last [1]byte
-	_, err = file.ReadAt(last[:], info.Size()-1)
+	_, err := file.ReadAt(last[:], size-1)
 	return last[0] == '\n', err
 }
 
@@ -182,7 +186,7 @@ func (f *File) flush() error {
 	if err := f.write(); err != nil {
 		return err
 	}
-	if !f.dirty {
+	if !f.dirty || !f.regular {
 		return nil
 	}
 	if err := f.file.Sync(); err != nil {
