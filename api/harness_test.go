@@ -236,7 +236,7 @@ func (m *member) events(path string) (<-chan string, *http.Response) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
 		m.t.Fatalf("a watch answers %s %v", resp.Status, resp.Header)
 	}
 	out := make(chan string, 1000)

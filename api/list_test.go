@@ -291,7 +291,7 @@ func TestQ08ScansAreFewAndBounded(t *testing.T) {
 			}
 			go func() {
 				w := newRecorder()
-				r, err := http.NewRequestWithContext(t.Context(), "GET", path, nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 				if err != nil {
 					t.Error(err)
 				}

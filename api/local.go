@@ -103,9 +103,7 @@ func (l *local) wait(ctx context.Context, of []int32, q *readQuestion) error {
 		if !slices.Contains(of, m.Partition) {
 			continue
 		}
-		if err := l.reach(waiting, m, q.Keys[0]); err != nil {
-			break
-		}
+		l.reach(waiting, m, q.Keys[0])
 	}
 	if len(q.Since) > 0 {
 		l.move(waiting, q.Since, q.Keys[0])
@@ -115,23 +113,21 @@ func (l *local) wait(ctx context.Context, of []int32, q *readQuestion) error {
 
 // reach waits until a partition counts and has reached a position. A partition
 // that is not here, or that stands still before it counts, is not waited for.
-func (l *local) reach(ctx context.Context, m mark, key []byte) error {
+func (l *local) reach(ctx context.Context, m mark, key []byte) {
 	for {
 		changed := l.reader.Changed(m.Partition)
 		r, err := l.reader.Get(ctx, m.Partition, key)
 		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return nil // Read finds the same
+		case err != nil || ctx.Err() != nil:
+			return // the read that follows finds the same
 		case r.Answers && r.Position >= m.Position:
-			return nil
+			return
 		case !r.Answers && (r.State == aggregator.Gap || r.State == aggregator.Paused):
-			return nil
+			return
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-changed:
 		}
 	}

@@ -106,7 +106,7 @@ func TestKeysOfSeveralColumns(t *testing.T) {
 		var row rowSeen
 		err = json.NewDecoder(resp.Body).Decode(&row)
 		resp.Body.Close()
-		if err != nil || resp.StatusCode != 200 || string(row.Key) != key {
+		if err != nil || resp.StatusCode != http.StatusOK || string(row.Key) != key {
 			t.Errorf("%s: got %d %s (%v), want %s", path, resp.StatusCode, row.Key, err, key)
 		}
 	}

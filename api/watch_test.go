@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestWatchCoalescesAndComments(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.ServeHTTP(w, httptest.NewRequest("GET", "/v1/aggregates/23/watch", nil).WithContext(t.Context()))
+			s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/aggregates/23/watch", nil).WithContext(t.Context()))
 		}()
 		for range 1000 { // for a second
 			reader.fold(0, sale("23", "1"))
