@@ -405,7 +405,7 @@ func (s *fakeSeeder) Cut(ctx context.Context, _ Topic, partition int32, later bo
 	return Cut{Mode: CutEarliest, Start: start}, err
 }
 
-func (s *fakeSeeder) Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (map[int32]Seed, error) {
+func (s *fakeSeeder) Seed(ctx context.Context, topic Topic, _ string, stores map[int32]SeedStore) (map[int32]Seed, error) {
 	s.mu.Lock()
 	s.passes = append(s.passes, slices.Sorted(maps.Keys(stores)))
 	s.mu.Unlock()

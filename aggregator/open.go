@@ -129,11 +129,18 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 		id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
 		return id, nil
 	}
-	later := false
+	later, partitioner := false, ""
 	for _, c := range commits {
-		if note, ours := readNote(c); ours && t.partition >= note.Partitions {
+		note, ours := readNote(c)
+		if !ours {
+			continue
+		}
+		if t.partition >= note.Partitions {
 			later = true
 			id.SeedPartitions = min(id.SeedPartitions, note.SeedPartitions)
+		}
+		if note.Cut.Partitioner != "" {
+			partitioner = note.Cut.Partitioner // one for all: else a document could lie in two partitions, or none
 		}
 	}
 	err = t.retry(ctx, "resolve where the stream takes over", func() (err error) {
@@ -142,6 +149,9 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 	})
 	if err != nil {
 		return id, err
+	}
+	if partitioner != "" {
+		id.Cut.Partitioner = partitioner
 	}
 	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
 	return id, t.commitCut(ctx, id)

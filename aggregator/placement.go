@@ -3,6 +3,7 @@ package aggregator
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 )
 
 // Partitioner is how producers place keys.
@@ -14,6 +15,18 @@ const (
 	CRC32                      // librdkafka's consistent partitioner
 	NumPartitioners
 )
+
+var partitionerNames = [NumPartitioners]string{"murmur2", "fnv1a", "crc32"}
+
+// String is the partitioner's name in the configuration.
+func (p Partitioner) String() string { return partitionerNames[p] }
+
+// PartitionerNamed returns the partitioner with the name, false where there is
+// none.
+func PartitionerNamed(name string) (Partitioner, bool) {
+	i := slices.Index(partitionerNames[:], name)
+	return Partitioner(max(i, 0)), i >= 0
+}
 
 // allPartitioners is the placement that no key has spoken against.
 const allPartitioners Placement = 1<<NumPartitioners - 1

@@ -138,10 +138,11 @@ type Seeder interface {
 	Cut(ctx context.Context, topic Topic, partition int32, later bool) (Cut, error)
 	// HasHistory says whether there is any; without it Seed is not called.
 	HasHistory() bool
-	// Seed loads the history into the stores of some partitions of the topic
+	// Seed loads the history into the stores of some partitions of the topic,
+	// over which partitioner, the Cut's, spreads it,
 	// and returns what each got. On an error the stores are dropped by the
 	// caller. ErrHopeless wraps an error that no retry mends.
-	Seed(ctx context.Context, topic Topic, stores map[int32]SeedStore) (map[int32]Seed, error)
+	Seed(ctx context.Context, topic Topic, partitioner string, stores map[int32]SeedStore) (map[int32]Seed, error)
 }
 
 // ErrHopeless marks errors that end the service.

@@ -104,6 +104,9 @@ type Cut struct {
 	// EventTime is the path of the instant that Before and mode guard compare;
 	// nil is the record's timestamp.
 	EventTime event.Path
+	// Partitioner is by which the history is spread over the partitions, ""
+	// without one. All partitions of a group have the same.
+	Partitioner string
 }
 
 // Identity is what a partition's state is the state of. It is written when the

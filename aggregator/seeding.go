@@ -84,24 +84,23 @@ func (g *seeding) seed(ctx context.Context, t *task, store SeedStore, decided fu
 	return job.seed, job.err
 }
 
-// pass runs the seeder over all that wait and were spread over the same number
-// of partitions. The caller holds mu, which is let go meanwhile.
+// pass runs the seeder over all that wait and are spread alike. The caller holds mu, which is let go meanwhile.
 func (g *seeding) pass() {
 	g.running = true
 	jobs := map[int32]*seedJob{}
 	stores := map[int32]SeedStore{}
-	var topic Topic
+	var spread spread
 	for p, job := range g.waiting {
-		of := Topic{job.identity.Topic, job.identity.TopicID, job.identity.SeedPartitions}
-		if len(jobs) > 0 && of != topic {
+		of := spreadOf(job.identity)
+		if len(jobs) > 0 && of != spread {
 			continue // in a pass of its own
 		}
-		topic = of
+		spread = of
 		jobs[p], stores[p] = job, job.store
 		delete(g.waiting, p)
 	}
 	g.mu.Unlock()
-	seeds, err := g.run(topic, jobs, stores)
+	seeds, err := g.run(spread, jobs, stores)
 	g.mu.Lock()
 	for p, job := range jobs {
 		job.done, job.err, job.seed = true, err, seeds[p]
@@ -110,8 +109,18 @@ func (g *seeding) pass() {
 	g.change.Broadcast()
 }
 
+// spread is how the history lies over partitions.
+type spread struct {
+	topic       Topic
+	partitioner string
+}
+
+func spreadOf(id Identity) spread {
+	return spread{Topic{id.Topic, id.TopicID, id.SeedPartitions}, id.Cut.Partitioner}
+}
+
 // run is one pass; it ends early when one of the jobs is told to end.
-func (g *seeding) run(topic Topic, jobs map[int32]*seedJob, stores map[int32]SeedStore) (map[int32]Seed, error) {
+func (g *seeding) run(s spread, jobs map[int32]*seedJob, stores map[int32]SeedStore) (map[int32]Seed, error) {
 	var any *seedJob
 	for _, any = range jobs {
 		break
@@ -121,7 +130,7 @@ func (g *seeding) run(topic Topic, jobs map[int32]*seedJob, stores map[int32]See
 	for _, job := range jobs {
 		defer context.AfterFunc(job.ctx, cancel)()
 	}
-	seeds, err := g.seeder.Seed(ctx, topic, stores)
+	seeds, err := g.seeder.Seed(ctx, s.topic, s.partitioner, stores)
 	if err != nil {
 		return nil, fmt.Errorf("load the history: %w", err)
 	}

@@ -20,12 +20,6 @@ const (
 	sampleParts = 16
 )
 
-var partitioners = map[string]aggregator.Partitioner{
-	"murmur2": aggregator.Murmur2,
-	"fnv1a":   aggregator.FNV1a,
-	"crc32":   aggregator.CRC32,
-}
-
 // findPartitioner looks at the newest records of the topic and returns the
 // first partitioner, Murmur2 before the others, that places every key where it
 // lies; false where there are no keys, or none does.

@@ -100,7 +100,7 @@ func New(o Options) (*Seeder, error) {
 	if o.Source == nil {
 		return s, nil
 	}
-	if _, ok := partitioners[o.Partitioner]; !ok && o.Partitioner != "" && o.Partitioner != "auto" {
+	if _, ok := aggregator.PartitionerNamed(o.Partitioner); !ok && o.Partitioner != "" && o.Partitioner != "auto" {
 		return nil, fmt.Errorf("partitioner %q is not known: auto, murmur2, fnv1a or crc32 is wanted", o.Partitioner)
 	}
 	switch o.Duplicates {
@@ -117,23 +117,30 @@ func New(o Options) (*Seeder, error) {
 // HasHistory says whether there is a source.
 func (s *Seeder) HasHistory() bool { return s.o.Source != nil }
 
-// Cut resolves where the stream takes over in partition.
+// Cut resolves where the stream takes over in partition, and by which
+// partitioner the history is spread.
 func (s *Seeder) Cut(ctx context.Context, topic aggregator.Topic, partition int32, later bool) (aggregator.Cut, error) {
-	return s.o.Cut.resolve(ctx, s.o.Log, topic, partition, later)
+	cut, err := s.o.Cut.resolve(ctx, s.o.Log, topic, partition, later)
+	if err != nil || s.o.Source == nil {
+		return cut, err
+	}
+	place, err := s.partitioner(ctx, topic)
+	cut.Partitioner = place.String()
+	return cut, err
 }
 
 // Seed reads the whole history and puts the documents whose keys belong to one
-// of the stores' partitions, out of topic.Partitions, there. A partition above
+// of the stores' partitions, by partitioner and out of topic.Partitions, there. A partition above
 // those gets no documents, and in cut mode guard the guards, as all do.
 //
 // The stores hold the seed on return, not yet durably. An error wraps
 // aggregator.ErrHopeless where no retry mends it: the source cannot be read,
 // too much is missing or bad, or a key is there twice.
-func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, stores map[int32]aggregator.SeedStore) (map[int32]aggregator.Seed, error) {
+func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, partitioner string, stores map[int32]aggregator.SeedStore) (map[int32]aggregator.Seed, error) {
 	begin := time.Now()
-	place, err := s.partitioner(ctx, topic)
-	if err != nil {
-		return nil, err
+	place, ok := aggregator.PartitionerNamed(partitioner)
+	if !ok {
+		return nil, fmt.Errorf("%w: partitioner %q of the cut is not known to this version", aggregator.ErrHopeless, partitioner)
 	}
 	documents, err := s.o.Program.NewDocuments(s.o.Mapping)
 	if err != nil {
@@ -163,7 +170,7 @@ func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, stores map[in
 // the topic's newest records say. What was found once holds for the process,
 // so that two passes spread the history alike.
 func (s *Seeder) partitioner(ctx context.Context, topic aggregator.Topic) (aggregator.Partitioner, error) {
-	if p, ok := partitioners[s.o.Partitioner]; ok {
+	if p, ok := aggregator.PartitionerNamed(s.o.Partitioner); ok {
 		return p, nil
 	}
 	s.mu.Lock()
@@ -176,17 +183,8 @@ func (s *Seeder) partitioner(ctx context.Context, topic aggregator.Topic) (aggre
 		return p, err
 	}
 	s.placed[topic] = p
-	s.log.Info("history documents are placed by partitioner", "partitioner", partitionerName(p), "told_by_records", told)
+	s.log.Info("history documents are placed by partitioner", "partitioner", p.String(), "told_by_records", told)
 	return p, nil
-}
-
-func partitionerName(p aggregator.Partitioner) string {
-	for name, q := range partitioners {
-		if p == q {
-			return name
-		}
-	}
-	return ""
 }
 
 // pass is one reading of the history.

@@ -61,7 +61,12 @@ func bootstrap(t testing.TB, program *aggregator.Program, partitions int32, line
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.seeds, err = s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: partitions}, seedStores(r.stores))
+	topic := aggregator.Topic{Name: "sales", Partitions: partitions}
+	place, err := s.partitioner(t.Context(), topic)
+	if err != nil {
+		return r, err
+	}
+	r.seeds, err = s.Seed(t.Context(), topic, place.String(), seedStores(r.stores))
 	return r, err
 }
 
@@ -81,7 +86,8 @@ func TestSeedPlacesEachDocumentOnce(t *testing.T) {
 	for i := range 1000 {
 		lines = append(lines, fmt.Sprintf(`{"userId":"U-%d","totalRevenue":%d.%02d,"totalPoints":"%d","latestSaleTimestamp":"2015-07-29T09:17:12Z","productList":[%d,"a"],"sales":3}`, i, i, i%100, i, i))
 	}
-	for name, partitioner := range partitioners {
+	for partitioner := range aggregator.NumPartitioners {
+		name := partitioner.String()
 		r, err := bootstrap(t, p, 5, lines, func(o *Options) { o.Partitioner = name; o.Memory = 1 << 16 })
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +136,7 @@ func TestSeedOfSomePartitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 4}, seedStores(r.stores))
+		seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 4}, "murmur2", seedStores(r.stores))
 		if err != nil || len(seeds) != 2 {
 			t.Fatal(seeds, err)
 		}
@@ -382,7 +388,7 @@ func TestGuardsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 2}, map[int32]aggregator.SeedStore{7: later})
+	seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 2}, "murmur2", map[int32]aggregator.SeedStore{7: later})
 	if err != nil || seeds[7] != (aggregator.Seed{Placement: everyPartitioner}) || len(later.totals) != 0 {
 		t.Errorf("a partition that appeared later gets %+v and %d keys, %v", seeds[7], len(later.totals), err)
 	}
@@ -428,7 +434,8 @@ func TestGuardsOfDuplicates(t *testing.T) {
 func TestPartitionerAuto(t *testing.T) {
 	p := compile(t, salesQuery)
 	lines := documentsLacking(100, 0, "")
-	for name, producer := range partitioners {
+	for producer := range aggregator.NumPartitioners {
+		name := producer.String()
 		log := &memLog{partitions: make([][]aggregator.Record, 6)}
 		for i := range 300 {
 			key := fmt.Sprint("key-", i)
@@ -494,13 +501,13 @@ func TestSeedEndsWithItsErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Seed(t.Context(), aggregator.Topic{Partitions: 1}, seedStores(stores))
+		_, err = s.Seed(t.Context(), aggregator.Topic{Partitions: 1}, "murmur2", seedStores(stores))
 		if !errors.Is(err, full) || errors.Is(err, aggregator.ErrHopeless) {
 			t.Errorf("a full disk gives %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err = s.Seed(ctx, aggregator.Topic{Partitions: 1}, seedStores(storesFor(p, 0))); !errors.Is(err, context.Canceled) {
+		if _, err = s.Seed(ctx, aggregator.Topic{Partitions: 1}, "murmur2", seedStores(storesFor(p, 0))); !errors.Is(err, context.Canceled) {
 			t.Errorf("an ended context gives %v", err)
 		}
 	}
@@ -540,7 +547,7 @@ func BenchmarkSeed(b *testing.B) {
 		for partition := range int32(8) {
 			stores[partition] = discard{}
 		}
-		if _, err := s.Seed(b.Context(), aggregator.Topic{Partitions: 8}, stores); err != nil {
+		if _, err := s.Seed(b.Context(), aggregator.Topic{Partitions: 8}, "murmur2", stores); err != nil {
 			b.Fatal(err)
 		}
 	}
