@@ -95,7 +95,7 @@ func (p *program) runDemo(ctx context.Context, listen string, users, rate int) (
 	if err := os.WriteFile(file, []byte(demoConfig(broker.ListenAddrs(), listen, dir, history)), 0o600); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
-	cfg, err := config.Load(file, p.getenv, config.LoadOptions{})
+	cfg, err := config.Load(file, p.getenv, config.Options{})
 	if err != nil {
 		return fmt.Errorf("the demo's own configuration: %w", err)
 	}
@@ -144,9 +144,8 @@ Ctrl-C ends it.
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {
-		var answer struct{ Row json.RawMessage }
-		if err := getJSON(ctx, base+"/v1/aggregates/1", &answer); err == nil {
-			fmt.Fprintf(p.stdout, "user 1 at %s: %s\n", time.Now().Format("15:04:05"), answer.Row)
+		if line, err := movement(ctx, base); err == nil {
+			fmt.Fprintln(p.stdout, line)
 		}
 		select {
 		case <-ctx.Done():
@@ -154,6 +153,34 @@ Ctrl-C ends it.
 		case <-tick.C:
 		}
 	}
+}
+
+// movement is one line that changes while the totals move.
+func movement(ctx context.Context, base string) (string, error) {
+	var user struct {
+		Row struct {
+			TotalRevenue, TotalPoints, Sales json.Number
+		}
+	}
+	if err := getJSON(ctx, base+"/v1/aggregates/1", &user); err != nil {
+		return "", err
+	}
+	var status struct {
+		Partitions []struct {
+			Lag    int64
+			Counts struct{ Folded int64 }
+		}
+	}
+	if err := getJSON(ctx, base+"/v1/status", &status); err != nil {
+		return "", err
+	}
+	var folded, lag int64
+	for _, p := range status.Partitions {
+		folded += p.Counts.Folded
+		lag += p.Lag
+	}
+	return fmt.Sprintf("%s  user 1: revenue %s, points %s, sales %s   all: %d sales folded, lag %d", time.Now().Format("15:04:05"),
+		user.Row.TotalRevenue, user.Row.TotalPoints, user.Row.Sales, folded, lag), nil
 }
 
 // awaitReady waits until the service says that it is ready.

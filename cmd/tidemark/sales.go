@@ -44,7 +44,7 @@ func (s *salesStream) writeHistory(path string) (err error) {
 	return nil
 }
 
-func (s *salesStream) product() int { return 1 + s.rnd.IntN(2000) }
+func (s *salesStream) product() int { return 1 + s.rnd.IntN(30) }
 
 // sale appends one event; a hundredth are refunds, a few come from a test.
 func (s *salesStream) sale(b []byte, user int, at time.Time) []byte {

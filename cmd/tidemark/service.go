@@ -20,7 +20,6 @@ import (
 	"tidemark/api"
 	"tidemark/bootstrap"
 	"tidemark/config"
-	"tidemark/deadletter"
 	"tidemark/source/kafka"
 	"tidemark/store"
 )
@@ -83,7 +82,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, states.Close()) }()
 
-	client, err := kafka.Open(kafkaConfig(s.cfg, s.log))
+	client, err := kafka.Open(kafkaConfig(s.cfg, s.log, ""))
 	if err != nil {
 		return usageError{fmt.Errorf("the settings of kafka: %w", err)}
 	}
@@ -97,18 +96,18 @@ func (s *service) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeLetters(letters)) }()
+	defer func() { err = errors.Join(err, letters.Close()) }()
 
-	group := &membership{client: client, id: s.cfg.Kafka.GroupID, metrics: s.metrics}
+	group := &membership{id: s.cfg.Kafka.GroupID, metrics: s.metrics}
 	processor := aggregator.NewProcessor(aggregator.Parts{
 		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder, Commits: group,
-		Letters: letters, Observer: s.metrics, Logger: s.log,
+		Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
 		FlushInterval: flushInterval, AcceptGap: s.cfg.OnGap == "accept",
 	})
 	group.processor = processor
-	s.registry.MustRegister(api.NewPartitionCollector(processor))
+	s.registry.MustRegister(api.NewPartitionCollector(processor.Status, nil))
 
 	answers, err := s.answers(processor, group)
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		return processor.Run(stop)
 	})
 	work.Go(func() error { return fetcher.Run(member) })
-	work.Go(func() error { return s.join(stop, member, client, group) })
+	work.Go(func() error { return s.join(stop, member, group) })
 	work.Go(func() error { return s.serve(server) })
 	work.Go(func() error {
 		<-stop.Done()
@@ -165,7 +164,7 @@ func (s *service) serve(server *http.Server) error {
 
 // join is the membership: it begins when the address is known at which others
 // reach this member, and ends with member.
-func (s *service) join(stop, member context.Context, client *kafka.Client, group *membership) error {
+func (s *service) join(stop, member context.Context, group *membership) error {
 	find := func() (config.Route, error) { return config.FindRoute(stop, s.cfg.Kafka.BootstrapServers) }
 	route, err := backoff.Retry(stop, find, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
 		s.log.Warn("the brokers' names are not known yet", "err", err, "again_in", next.Round(time.Millisecond))
@@ -177,7 +176,12 @@ func (s *service) join(stop, member context.Context, client *kafka.Client, group
 	if err != nil {
 		return usageError{err}
 	}
-	return group.run(member, address)
+	client, err := kafka.Open(kafkaConfig(s.cfg, s.log, address))
+	if err != nil {
+		return usageError{fmt.Errorf("the settings of kafka: %w", err)}
+	}
+	defer client.Close()
+	return group.enter(member, client)
 }
 
 // answers makes the HTTP interface.
@@ -204,8 +208,8 @@ func (s *service) die(reason string) {
 	os.Exit(exitFailed)
 }
 
-// kafkaConfig is how to reach Kafka.
-func kafkaConfig(cfg *config.Config, log *slog.Logger) kafka.Config {
+// kafkaConfig is how to reach Kafka, as the member with an HTTP address.
+func kafkaConfig(cfg *config.Config, log *slog.Logger, address string) kafka.Config {
 	k := cfg.Kafka
 	password := k.SASLPassword.Reveal()
 	if k.SASLPasswordFile != "" {
@@ -215,9 +219,10 @@ func kafkaConfig(cfg *config.Config, log *slog.Logger) kafka.Config {
 		Brokers: k.BootstrapServers, Topic: cfg.Definition.Topic,
 		GroupID: k.GroupID, GroupInstanceID: k.GroupInstanceID, SessionTimeout: k.SessionTimeout,
 		SecurityProtocol: k.SecurityProtocol, IsolationLevel: k.IsolationLevel,
-		SASL:   kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: password},
-		TLS:    kafka.TLS{CAFile: k.SSLCA, CertFile: k.SSLCertificate, KeyFile: k.SSLKey},
-		Logger: log,
+		SASL:    kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: password},
+		TLS:     kafka.TLS{CAFile: k.SSLCA, CertFile: k.SSLCertificate, KeyFile: k.SSLKey},
+		Address: address,
+		Logger:  log,
 	}
 }
 
@@ -240,28 +245,4 @@ func newSeeder(cfg *config.Config, log bootstrap.Log, logger *slog.Logger, obser
 		o.Duplicates = h.Duplicates
 	}
 	return bootstrap.New(o)
-}
-
-// openLetters opens where bad records go; nil where they go nowhere.
-func openLetters(cfg *config.Config, client *kafka.Client) (aggregator.DeadLetter, error) {
-	to := cfg.Events.DeadLetter
-	var all deadletter.All
-	if to.Topic != "" {
-		topic, err := kafka.NewDeadLetter(client, to.Topic)
-		if err != nil {
-			return nil, fmt.Errorf("open the dead letter topic %s: %w", to.Topic, err)
-		}
-		all = append(all, topic)
-	}
-	if to.File != "" {
-		file, err := deadletter.Open(to.File)
-		if err != nil {
-			return nil, fmt.Errorf("open the dead letter file %s: %w", to.File, err)
-		}
-		all = append(all, file)
-	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return all, nil
 }

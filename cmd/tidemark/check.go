@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"tidemark/config"
+	"tidemark/source/kafka"
+)
+
+// checked is one step of a check.
+type checked struct {
+	Step   string `json:"step"`
+	Object string `json:"object"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+func (p *program) check() *cobra.Command {
+	var file string
+	var connect, allowUnset, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check -c FILE",
+		Short: "Say whether the service would take a configuration file",
+		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries Kafka and the history, step by step:\n" +
+			"name, connect, TLS, login, permission. The exit status is 2 for a bad file, 1 where a step fails.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if connect && allowUnset {
+				return usageError{fmt.Errorf("--connect needs the values that --allow-unset does without: give one of them")}
+			}
+			cfg, err := p.load(file, config.Options{AllowUnset: allowUnset})
+			if err != nil {
+				return err
+			}
+			steps := []checked{{Step: "configuration", Object: file, OK: true, Detail: "is whole"}}
+			if connect {
+				more, err := p.tryAll(cmd.Context(), cfg)
+				if err != nil {
+					return err
+				}
+				steps = append(steps, more...)
+			}
+			failed := 0
+			rows := make([][]string, len(steps))
+			for i, s := range steps {
+				verdict := "ok"
+				if !s.OK {
+					verdict = "FAILED"
+					failed++
+				}
+				rows[i] = []string{s.Step, s.Object, verdict, s.Detail}
+			}
+			if asJSON {
+				err = p.printJSON(steps)
+			} else {
+				err = p.printTable([]string{"STEP", "OBJECT", "RESULT", "DETAIL"}, rows)
+			}
+			if err == nil && failed > 0 {
+				err = fmt.Errorf("check %s: %d of %d steps failed", file, failed, len(steps))
+			}
+			return err
+		},
+	}
+	configFlag(cmd, &file)
+	cmd.Flags().BoolVar(&connect, "connect", false, "also try Kafka and the history")
+	cmd.Flags().BoolVar(&allowUnset, "allow-unset", false, "take environment variables that are not set as given, for CI")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "for programs")
+	return cmd
+}
+
+// tryAll tries what the service will need.
+func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, error) {
+	client, err := kafka.Open(kafkaConfig(cfg, slog.New(slog.DiscardHandler), ""))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("the settings of kafka: %w", err)}
+	}
+	defer client.Close()
+	var steps []checked
+	for _, s := range client.Check(ctx) {
+		object := s.Broker
+		if object == "" {
+			object = "kafka"
+		}
+		steps = append(steps, outcome(s.Name, object, s.Detail, s.Err))
+	}
+	if path := cfg.History.File; path != "" {
+		f, err := os.Open(path)
+		if err == nil {
+			err = f.Close()
+		}
+		steps = append(steps, outcome("history", path, "can be read", err))
+	}
+	if route, err := config.FindRoute(ctx, cfg.Kafka.BootstrapServers); err == nil {
+		address, err := config.Advertise(cfg.HTTP.Listen, cfg.HTTP.Advertise, cfg.HTTP.TLS.CertFile != "", route)
+		steps = append(steps, outcome("address", cfg.HTTP.Listen, "other members reach this one at "+address, err))
+	}
+	return steps, nil
+}
+
+// outcome is a step that went well, with its detail, or one that did not.
+func outcome(step, object, detail string, err error) checked {
+	if err != nil {
+		return checked{step, object, false, err.Error()}
+	}
+	return checked{step, object, true, detail}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"tidemark/config"
+)
+
+func (p *program) serve() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve -c FILE",
+		Short: "Run the service",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := p.load(file, config.Options{})
+			if err != nil {
+				return err
+			}
+			svc, err := p.newService(cfg)
+			if err != nil {
+				return err
+			}
+			return svc.run(cmd.Context())
+		},
+	}
+	configFlag(cmd, &file)
+	return cmd
+}
+
+// configFlag adds the flag that names the configuration file.
+func configFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "config", "c", "tidemark.yaml", "the configuration file")
+}
+
+// load reads the configuration: the verdict is the same for every command.
+func (p *program) load(file string, opts config.Options) (*config.Config, error) {
+	cfg, err := config.Load(file, p.getenv, opts)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if len(cfg.History.Elasticsearch.Addresses) > 0 {
+		return nil, usageError{errors.New("history.elasticsearch: this release reads a history from a file alone: " +
+			"export the index as NDJSON and set history.file")}
+	}
+	return cfg, nil
+}
+
+// newLogger logs to w as the configuration says.
+func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: cfg.Level}
+	format := cfg.Format
+	if format == "auto" {
+		format = "json"
+		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			format = "text"
+		}
+	}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
