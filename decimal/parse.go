@@ -252,8 +252,11 @@ func (r digitRow) at(i int) uint64 {
 
 // chunk is the number that the k digits from i on make; k is at most maxPow64.
 func (r digitRow) chunk(i, k int) (u uint64) {
-	for end := i + k; i < end; i++ {
-		u = u*10 + r.at(i)
+	for ; k > 0 && i < len(r.integer); i, k = i+1, k-1 {
+		u = u*10 + uint64(r.integer[i]-'0')
 	}
-	return u
+	for i -= len(r.integer); k > 0 && i < len(r.fraction); i, k = i+1, k-1 {
+		u = u*10 + uint64(r.fraction[i]-'0')
+	}
+	return u * pow10[k]
 }

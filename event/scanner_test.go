@@ -75,7 +75,7 @@ func TestScanByteByByte(t *testing.T) {
 
 func TestScanDepth(t *testing.T) {
 	s := NewScanner(deepPaths, 0)
-	for _, d := range []int{1, 63, 64, 65, 9_998, 9_999, 10_000, 10_001, 1_000_000} {
+	for _, d := range []int{1, 63, 64, 65, 9_999, 10_000, 10_001} {
 		for _, form := range [][3]string{
 			{`[`, ``, `]`}, {`{"a":`, `1`, `}`}, {`{"user":`, `[]`, `}`}, {`{"z":`, `null`, `}`},
 		} {
@@ -87,6 +87,18 @@ func TestScanDepth(t *testing.T) {
 		}
 		both := strings.Repeat(`{"z":[`, d) + strings.Repeat(`]}`, d)
 		checkScan(t, s, deepPaths, []byte(both))
+	}
+}
+
+// No depth takes more stack: a hundred thousand brackets are refused like any other.
+func TestScanEndlessDepth(t *testing.T) {
+	s := NewScanner(deepPaths, 0)
+	for _, open := range []string{`[`, `{"a":`, `{"user":`, `{"z":[`} {
+		for _, start := range []string{"", `{"a":`, `{"z":`, `{"user":{"address":{"city":`} {
+			if got, _ := s.Scan([]byte(start + strings.Repeat(open, 1<<17))); got != NotJSON {
+				t.Errorf("%s%s…: %v", start, open, got)
+			}
+		}
 	}
 }
 
@@ -195,6 +207,18 @@ func TestScanOrders(t *testing.T) {
 		}
 		b.WriteByte('}')
 		checkScan(t, s, salePaths, b.Bytes())
+	}
+}
+
+// A name that ends with the record is expected as any other.
+func TestScanFollowsTheOrderToTheEnd(t *testing.T) {
+	paths := pathsOf("a", "b")
+	s := NewScanner(paths, 0)
+	for range 3 * relearnAfter {
+		checkScan(t, s, paths, []byte(`{"a":1,"b":2}`))
+		if s.root.strange != 0 {
+			t.Fatal("a name was looked up that the order has")
+		}
 	}
 }
 

@@ -124,10 +124,14 @@ func (n *node) expected(b []byte, i int, at *int) (f *field, end int) {
 	if n.learning {
 		return nil, -1
 	}
-	if i+8 > len(b) {
-		return nil, -1
+	var head uint64
+	if i+8 <= len(b) {
+		head = binary.LittleEndian.Uint64(b[i:])
+	} else {
+		var last [8]byte
+		copy(last[:], b[i:])
+		head = binary.LittleEndian.Uint64(last[:])
 	}
-	head := binary.LittleEndian.Uint64(b[i:])
 	for k := *at; k < len(n.order) && k <= *at+lookAhead; k++ {
 		e := &n.order[k]
 		if (head^e.head)&e.mask != 0 {
