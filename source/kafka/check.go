@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
-	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,16 +38,32 @@ const stepTimeout = 4 * time.Second
 func (c *Client) Check(ctx context.Context) []Step {
 	ctx, cancel := context.WithTimeout(ctx, CheckTimeout)
 	defer cancel()
+	steps, reached := c.checkBrokers(ctx, c.cfg.Brokers)
+	if !reached {
+		return steps
+	}
 	k := &check{c: c}
-	reached := false
-	for _, addr := range c.cfg.Brokers {
-		reached = k.broker(ctx, addr) || reached
-	}
-	if reached {
-		k.permissions(ctx)
-	}
-	return k.steps
+	k.permissions(ctx)
+	return append(steps, k.steps...)
 }
+
+// checkBrokers walks to several brokers at once; true where one was reached.
+func (c *Client) checkBrokers(ctx context.Context, addrs []string) (steps []Step, reached bool) {
+	walks := make([]check, len(addrs))
+	ok := make([]bool, len(addrs))
+	var wg sync.WaitGroup
+	for i, addr := range addrs {
+		walks[i].c = c
+		wg.Go(func() { ok[i] = walks[i].broker(ctx, addr) })
+	}
+	wg.Wait()
+	for _, w := range walks {
+		steps = append(steps, w.steps...)
+	}
+	return steps, slices.Contains(ok, true)
+}
+
+// check is one walk.
 
 type check struct {
 	c     *Client
@@ -92,11 +109,6 @@ func (k *check) broker(ctx context.Context, addr string) bool {
 	if cfg.tls() && !k.step(ctx, "TLS", addr, "agree on TLS", func(ctx context.Context) error { return k.handshake(ctx, addr) }) {
 		return false
 	}
-	if !cfg.tls() && !k.plain(ctx, addr) {
-		return k.step(ctx, "TLS", addr, "talk without TLS", func(context.Context) error {
-			return fmt.Errorf("the broker speaks TLS, and security.protocol is %s: it is to be SSL or SASL_SSL", cfg.protocol())
-		})
-	}
 	what := "without a login"
 	if cfg.sasl() {
 		what = fmt.Sprintf("as %s by %s", cfg.SASL.Username, cfg.SASL.Mechanism)
@@ -104,7 +116,14 @@ func (k *check) broker(ctx context.Context, addr string) bool {
 			what = "by " + cfg.SASL.Mechanism
 		}
 	}
-	return k.step(ctx, "login", addr, what, func(ctx context.Context) error { return k.login(ctx, addr) })
+	if k.step(ctx, "login", addr, what, func(ctx context.Context) error { return k.login(ctx, addr) }) {
+		return true
+	}
+	if last := &k.steps[len(k.steps)-1]; !cfg.tls() && speaksTLS(ctx, addr) {
+		*last = Step{"TLS", addr, "talk without TLS",
+			fmt.Errorf("the broker speaks TLS, and security.protocol is %s: it is to be SSL or SASL_SSL", cfg.protocol())}
+	}
+	return false
 }
 
 func dial(ctx context.Context, addr string) (net.Conn, error) {
@@ -142,33 +161,19 @@ func (k *check) handshake(ctx context.Context, addr string) error {
 	return fmt.Errorf("see ssl.certificate.location, ssl.key.location and ssl.ca.location: %w", err)
 }
 
-// plain says whether the broker can be talked to without TLS. It is not where
-// it answers to nothing but TLS.
-func (k *check) plain(ctx context.Context, addr string) bool {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+// speaksTLS says whether a broker that could not be talked to answers in TLS.
+// That is all that is asked: nothing is sent over it, so nothing is verified.
+func speaksTLS(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	bare := k.c.cfg
-	bare.SecurityProtocol, bare.SASL = "PLAINTEXT", SASL{}
-	l := newLink(bare, addr)
-	defer l.close()
-	err := l.ask(ctx, func(b *sarama.Broker) error {
-		_, err := b.ApiVersions(&sarama.ApiVersionsRequest{Version: 0})
-		return err
-	})
-	if err == nil {
-		return true
-	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	conn, err := dial(within, addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
-		return true // login will tell
+		return false
 	}
 	defer conn.Close()
-	// Only whether TLS is spoken is asked; nothing is sent over it.
-	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(within)
-	var alert tls.AlertError
-	return err != nil && !errors.As(err, &alert) && !strings.Contains(err.Error(), "remote error: tls")
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	var remote *net.OpError
+	return err == nil || errors.As(err, &remote) && remote.Op == "remote error" // an alert, in TLS
 }
 
 // login sends a request that a broker answers to those alone who are logged in.
@@ -221,18 +226,28 @@ func (k *check) permissions(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	var seen []string // one partition of each leader
-	for p, lead := range l.leaders {
-		if lead.addr == "" || slices.Contains(seen, lead.addr) {
+	first := make(map[string]int32) // a partition of each leader
+	for p, lead := range slices.Backward(l.leaders) {
+		if lead.addr != "" {
+			first[lead.addr] = int32(p)
+		}
+	}
+	var advertised []string // of which the bootstrap servers say nothing
+	for addr := range first {
+		if !slices.Contains(c.cfg.Brokers, addr) {
+			advertised = append(advertised, addr)
+		}
+	}
+	slices.Sort(advertised)
+	steps, _ := c.checkBrokers(ctx, advertised)
+	k.steps = append(k.steps, steps...)
+	for _, addr := range slices.Sorted(maps.Keys(first)) {
+		if slices.ContainsFunc(steps, func(s Step) bool { return s.Broker == addr && s.Err != nil }) {
 			continue
 		}
-		seen = append(seen, lead.addr)
-		if !slices.Contains(c.cfg.Brokers, lead.addr) && !k.broker(ctx, lead.addr) {
-			continue
-		}
-		partition := int32(p)
-		k.step(ctx, "permission", lead.addr, fmt.Sprintf("read partition %d of topic %s", partition, c.cfg.Topic), func(ctx context.Context) error {
-			return denied(k.read(ctx, lead.addr, partition), "Read on topic "+c.cfg.Topic)
+		partition := first[addr]
+		k.step(ctx, "permission", addr, fmt.Sprintf("read partition %d of topic %s", partition, c.cfg.Topic), func(ctx context.Context) error {
+			return denied(k.read(ctx, addr, partition), "Read on topic "+c.cfg.Topic)
 		})
 	}
 }

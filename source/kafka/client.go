@@ -166,7 +166,9 @@ func (c *Client) Committed(ctx context.Context) (map[int32]aggregator.Commit, er
 		if err != nil {
 			return err
 		}
-		if k := resp.GroupError(); k != sarama.ErrNoError {
+		if k := resp.GroupError(); k == sarama.ErrGroupIDNotFound {
+			return nil // there is none yet
+		} else if k != sarama.ErrNoError {
 			return k
 		}
 		for _, p := range partitions {

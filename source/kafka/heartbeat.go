@@ -96,7 +96,7 @@ func (c *Client) describeGroup(ctx context.Context) (*sarama.GroupDescription, e
 			return fmt.Errorf("the answer is about %d groups", len(resp.Groups))
 		}
 		group = resp.Groups[0]
-		if group.Err != sarama.ErrNoError {
+		if group.Err != sarama.ErrNoError && group.Err != sarama.ErrGroupIDNotFound {
 			return group.Err
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -138,14 +139,14 @@ func (l *link) ask(ctx context.Context, do func(*sarama.Broker) error) error {
 	}
 	stop := context.AfterFunc(ctx, dial.sever)
 	err = do(broker)
+	if err != nil && l.garbled(err, dial) { // which closing would hide
+		err = fmt.Errorf("%w: %w", errGarbled, err)
+	}
 	if !stop() || err != nil {
 		l.drop()
 	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
-	}
-	if err != nil && garbled(err, dial) {
-		return fmt.Errorf("%w: %w", errGarbled, err)
 	}
 	return err
 }
@@ -156,7 +157,7 @@ var errGarbled = errors.New("response cannot be read")
 // garbled tells a response that cannot be decoded from trouble with the
 // connection, its TLS or its login. Each codec has errors of its own, so it is
 // what is left.
-func garbled(err error, d *dialer) bool {
+func (l *link) garbled(err error, d *dialer) bool {
 	if d.broken.Load() || d.ctx.Err() != nil || d.heard.Load() == 0 {
 		return false
 	}
@@ -164,6 +165,9 @@ func garbled(err error, d *dialer) bool {
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var alert tls.AlertError
+	if errors.Is(err, io.EOF) && l.cfg.tls() {
+		return false // the end of a TLS stream is no end of the connection yet
+	}
 	return !errors.As(err, &login) && !errors.As(err, &cert) && !errors.As(err, &record) && !errors.As(err, &alert) &&
 		!errors.Is(err, sarama.ErrNotConnected)
 }

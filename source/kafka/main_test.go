@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"hash/crc32"
 	"log/slog"
 	"strings"
 	"testing"
@@ -17,7 +18,9 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// sarama's metrics library starts one for the life of the process
-		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),
+		// and its producer's circuit breaker one that sleeps for ten seconds
+		goleak.IgnoreAnyFunction("github.com/eapache/go-resiliency/breaker.(*Breaker).timer"))
 }
 
 const topic = "sales"
@@ -140,3 +143,5 @@ func values(records []aggregator.Record) (list []string) {
 }
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
+
+func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
