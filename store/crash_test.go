@@ -196,7 +196,7 @@ func TestS16PowerCutsKeepWholeApplies(t *testing.T) {
 // totals and position apart.
 func TestS16TornAppliesAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 99))
-	for range 40 {
+	for try := range 40 {
 		disk := vfs.NewCrashableMem()
 		seeded(t, disk)
 		crashed, _ := life(t, disk, rng, 50, tornApply)
@@ -204,6 +204,7 @@ func TestS16TornAppliesAreFound(t *testing.T) {
 			return
 		}
 		if err := verdict(t, crashed, 0); err != nil {
+			t.Logf("crash %d: %v", try+1, err)
 			return
 		}
 	}

@@ -59,10 +59,12 @@ func (s *shared) close() {
 
 // writeBuffer is the size, in bytes, of one write buffer (memtable) of a
 // partition that is opened as the open-th: an equal part of a quarter of the
-// budget, between 4 and 64 MiB. Write buffers are taken out of the block
-// cache, so that the budget holds for both together while the partitions are
-// no more than budget / 32 MiB or so; above it the least size wins. An apply
-// of more than half a write buffer bypasses it and becomes a table by itself.
+// budget, between 4 and 64 MiB. Buffers are taken out of the block cache, and
+// a partition has up to four while flushes lag, so the budget holds for both
+// together as long as the partitions are no more than budget / 16 MiB (32 for
+// the default); beyond, the least size wins, and only flushes that lag in all
+// partitions at once exceed the budget. An apply of more than half a buffer
+// bypasses it and becomes a table by itself.
 func writeBuffer(memory int64, open int) uint64 {
 	each := memory / writeBufferShare / int64(max(open, minPartitions))
 	return uint64(min(max(each, minWriteBuffer), maxWriteBuffer))

@@ -54,3 +54,48 @@ var FormatKey = formatKey
 
 // FormatMajorVersion is the pinned format of Pebble.
 const FormatMajorVersion = formatMajorVersion
+
+// Limiter is the limit on compactions.
+type Limiter struct{ l *limiter }
+
+// NewLimiter returns a limit.
+func NewLimiter(limit int) Limiter { return Limiter{newLimiter(limit)} }
+
+// Seat returns the scheduler of a database that may compact.
+func (l Limiter) Seat(db pebble.DBForCompaction) pebble.CompactionScheduler {
+	s := l.l.seat()
+	s.Register(1, db)
+	s.arm()
+	return s
+}
+
+// WriteBuffer is the size of the write buffers of a partition.
+func WriteBuffer(memory int64, open int) uint64 { return writeBuffer(memory, open) }
+
+// Merger is the merger of totals.
+func Merger(newTotal func() Total, failed func(key []byte, err error)) *pebble.Merger {
+	return newMerger(newTotal, failed).pebble()
+}
+
+// KeyCount is the estimate of keys.
+type KeyCount struct{ c *keyCount }
+
+// NewKeyCount returns an estimate of none.
+func NewKeyCount() KeyCount { return KeyCount{newKeyCount()} }
+
+// Add counts a key.
+func (k KeyCount) Add(key []byte) { k.c.add(key) }
+
+// Registers are what is stored.
+func (k KeyCount) Registers() string { return string(k.c.registers[:]) }
+
+// Estimate is the number of keys.
+func (k KeyCount) Estimate() int64 { return k.c.compute() }
+
+// The encodings of identity and progress.
+var (
+	EncodeIdentity = encodeIdentity
+	DecodeIdentity = decodeIdentity
+	AppendProgress = appendProgress
+	DecodeProgress = decodeProgress
+)

@@ -61,6 +61,7 @@ type identityRecord struct {
 	Definition definitionRecord `json:"definition"`
 	Cut        cutRecord        `json:"cut"`
 	HasHistory bool             `json:"has_history"`
+	SeedParts  int32            `json:"seed_partitions"`
 }
 
 type definitionRecord struct {
@@ -92,7 +93,7 @@ func encodeIdentity(id aggregator.Identity) ([]byte, error) {
 		Partition: id.Partition, Partitions: id.Partitions,
 		Definition: definitionRecord{SQL: id.Definition.SQL, Fingerprint: id.Definition.Fingerprint},
 		Cut:        cutRecord{Mode: id.Cut.Mode, Start: id.Cut.Start, EventTime: id.Cut.EventTime},
-		HasHistory: id.HasHistory,
+		HasHistory: id.HasHistory, SeedParts: id.SeedPartitions,
 	}
 	for _, c := range id.Definition.Clauses {
 		r.Definition.Clauses = append(r.Definition.Clauses, clauseRecord(c))
@@ -113,7 +114,7 @@ func decodeIdentity(value []byte) (id aggregator.Identity, err error) {
 		Partition: r.Partition, Partitions: r.Partitions,
 		Definition: aggregator.Definition{SQL: r.Definition.SQL, Fingerprint: r.Definition.Fingerprint},
 		Cut:        aggregator.Cut{Mode: r.Cut.Mode, Start: r.Cut.Start, EventTime: r.Cut.EventTime},
-		HasHistory: r.HasHistory,
+		HasHistory: r.HasHistory, SeedPartitions: r.SeedParts,
 	}
 	for _, c := range r.Definition.Clauses {
 		id.Definition.Clauses = append(id.Definition.Clauses, aggregator.Clause(c))

@@ -70,7 +70,7 @@ func identity(partition int32) aggregator.Identity {
 			Mode: "timestamp", Start: 7, Before: &event.Time{Sec: 1438000000, Nsec: 5},
 			EventTime: event.Path{"sale", "at"},
 		},
-		HasHistory: true,
+		HasHistory: true, SeedPartitions: 6,
 	}
 }
 

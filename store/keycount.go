@@ -133,16 +133,16 @@ func tau(x float64) float64 {
 	}
 }
 
-// hash is FNV-1a with the finalizer of MurmurHash3, without which its high
-// bits are poor. It is part of the format.
+// hash is FNV-1a followed by Stafford's mixer 13 (the finalizer of SplitMix64),
+// without which its high bits are poor. It is part of the format.
 func hash(key []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range key {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	return h ^ h>>31
 }

@@ -16,8 +16,27 @@ import (
 	"tidemark/store"
 )
 
+// nonZero fails for every field in v, however deep, that is zero.
+func nonZero(t *testing.T, name string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			nonZero(t, name+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+	case reflect.Pointer:
+		nonZero(t, name, v.Elem())
+	default:
+		if v.IsZero() {
+			t.Errorf("%s is zero: whether it is stored is not tested", name)
+		}
+	}
+}
+
 // A progress and an identity in which nothing is zero come back whole.
 func TestIdentityAndProgressSurvive(t *testing.T) {
+	id := identity(3)
+	nonZero(t, "Identity", reflect.ValueOf(id))
 	path := t.TempDir()
 	d := openDir(t, path, options(t))
 	made, err := d.Create(identity(3), aggregator.Progress{Position: 7})
@@ -31,6 +50,7 @@ func TestIdentityAndProgressSurvive(t *testing.T) {
 	for i := 1; i < event.NumReasons; i++ {
 		want.Counts.Reasons[i] = int64(200 + i)
 	}
+	nonZero(t, "Progress", reflect.ValueOf(want))
 	if err := made.Apply(sorted(nil), want); err != nil {
 		t.Fatal(err)
 	}
@@ -44,8 +64,8 @@ func TestIdentityAndProgressSurvive(t *testing.T) {
 	if got := p.Progress(); got != want {
 		t.Errorf("progress after opening\n got %+v\nwant %+v", got, want)
 	}
-	if got := p.Identity(); !reflect.DeepEqual(got, identity(3)) {
-		t.Errorf("identity\n got %+v\nwant %+v", got, identity(3))
+	if got := p.Identity(); !reflect.DeepEqual(got, id) {
+		t.Errorf("identity\n got %+v\nwant %+v", got, id)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestS04BelowTheFloorNothingIsApplied(t *testing.T) {
 	}
 	free(1 << 30)
 	o := options(t).WithFS(disk)
-	o.MinFree = 256 << 20
+	o.MinFree = 4 << 20
 	d := openDir(t, "state", o)
 	p := created(t, d, 0)
 	unseeded, err := d.Create(identity(1), aggregator.Progress{})
@@ -35,7 +35,7 @@ func TestS04BelowTheFloorNothingIsApplied(t *testing.T) {
 	}
 	apply(t, p, map[string]int64{"a": 1}, 1)
 
-	free(255 << 20)
+	free(3 << 20)
 	_, createErr := d.Create(identity(2), aggregator.Progress{})
 	for what, err := range map[string]error{
 		"apply":  p.Apply(sorted(map[string]int64{"a": 1}), progressAt(2)),
@@ -43,14 +43,14 @@ func TestS04BelowTheFloorNothingIsApplied(t *testing.T) {
 		"guards": unseeded.Guards(nil),
 		"create": createErr,
 	} {
-		if !errors.Is(err, aggregator.ErrNoSpace) || !strings.Contains(err.Error(), "255.0 MiB is free at state and state.min_free is 256.0 MiB") {
+		if !errors.Is(err, aggregator.ErrNoSpace) || !strings.Contains(err.Error(), "3.0 MiB is free at state and state.min_free is 4.0 MiB") {
 			t.Errorf("%s below the floor: %v", what, err)
 		}
 	}
 	if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
 		t.Errorf("below the floor %v at %d", got, at)
 	}
-	free(256 << 20)
+	free(4 << 20)
 	apply(t, p, map[string]int64{"a": 1}, 2)
 }
 
