@@ -76,10 +76,11 @@ type clauseRecord struct {
 }
 
 type cutRecord struct {
-	Mode      string      `json:"mode"`
-	Start     int64       `json:"start"`
-	Before    *timeRecord `json:"before,omitempty"`
-	EventTime []string    `json:"event_time,omitempty"`
+	Mode        string      `json:"mode"`
+	Start       int64       `json:"start"`
+	Before      *timeRecord `json:"before,omitempty"`
+	EventTime   []string    `json:"event_time,omitempty"`
+	Partitioner string      `json:"partitioner,omitempty"`
 }
 
 type timeRecord struct {
@@ -92,7 +93,7 @@ func encodeIdentity(id aggregator.Identity) ([]byte, error) {
 		Topic: id.Topic, TopicID: id.TopicID,
 		Partition: id.Partition, Partitions: id.Partitions,
 		Definition: definitionRecord{SQL: id.Definition.SQL, Fingerprint: id.Definition.Fingerprint},
-		Cut:        cutRecord{Mode: id.Cut.Mode, Start: id.Cut.Start, EventTime: id.Cut.EventTime},
+		Cut:        cutRecord{Mode: id.Cut.Mode, Start: id.Cut.Start, EventTime: id.Cut.EventTime, Partitioner: id.Cut.Partitioner},
 		HasHistory: id.HasHistory, SeedParts: id.SeedPartitions,
 	}
 	for _, c := range id.Definition.Clauses {
@@ -113,7 +114,7 @@ func decodeIdentity(value []byte) (id aggregator.Identity, err error) {
 		Topic: r.Topic, TopicID: r.TopicID,
 		Partition: r.Partition, Partitions: r.Partitions,
 		Definition: aggregator.Definition{SQL: r.Definition.SQL, Fingerprint: r.Definition.Fingerprint},
-		Cut:        aggregator.Cut{Mode: r.Cut.Mode, Start: r.Cut.Start, EventTime: r.Cut.EventTime},
+		Cut:        aggregator.Cut{Mode: r.Cut.Mode, Start: r.Cut.Start, EventTime: r.Cut.EventTime, Partitioner: r.Cut.Partitioner},
 		HasHistory: r.HasHistory, SeedPartitions: r.SeedParts,
 	}
 	for _, c := range r.Definition.Clauses {

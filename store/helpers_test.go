@@ -68,7 +68,7 @@ func identity(partition int32) aggregator.Identity {
 		Definition: definition("sum"),
 		Cut: aggregator.Cut{
 			Mode: "timestamp", Start: 7, Before: &event.Time{Sec: 1438000000, Nsec: 5},
-			EventTime: event.Path{"sale", "at"},
+			EventTime: event.Path{"sale", "at"}, Partitioner: "fnv1a",
 		},
 		HasHistory: true, SeedPartitions: 6,
 	}
