@@ -18,7 +18,7 @@ func TestK07ThreeMembersJoinAndLeaveUnderLoad(t *testing.T) {
 	group := unique(t, "group")
 	members := make([]*service, 3)
 	for i := range members {
-		members[i] = newService(t, settings{query: salesQuery(topic), group: group, kafka: "session.timeout.ms: 2000"})
+		members[i] = newService(t, settings{query: salesQuery(topic), group: group})
 		members[i].start()
 	}
 

@@ -45,9 +45,8 @@ func setUp(m *testing.M) (int, error) {
 		return 0, fmt.Errorf("build the binary: %w\n%s", err, out)
 	}
 	broker, err = servers.StartKafka(filepath.Join(dir, "kafka"), servers.KafkaOptions{
-		Users:      map[string]string{"owner": ownerPassword, "guest": guestPassword},
-		SuperUser:  "owner",
-		Properties: quickGroups,
+		Users:     map[string]string{"owner": ownerPassword, "guest": guestPassword},
+		SuperUser: "owner",
 	})
 	if err != nil {
 		return 0, err
@@ -55,6 +54,3 @@ func setUp(m *testing.M) (int, error) {
 	defer broker.Kill()
 	return m.Run(), nil
 }
-
-// quickGroups lets members ask for session timeouts that tests can wait for.
-var quickGroups = map[string]string{"group.min.session.timeout.ms": "1000"}

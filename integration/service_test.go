@@ -59,7 +59,7 @@ func newService(t testing.TB, set settings) *service {
 		set.dir = filepath.Join(home, "state")
 	}
 	if !strings.Contains(set.kafka, "session.timeout.ms") {
-		set.kafka += "\nsession.timeout.ms: 3000"
+		set.kafka += "\nsession.timeout.ms: 6000"
 	}
 	if !strings.Contains(set.state, "apply_interval") {
 		set.state += "\napply_interval: 200ms"

@@ -37,7 +37,7 @@ func TestO09KafkaIsAwayAtStartAndLater(t *testing.T) {
 		t.Errorf("GET /readyz without Kafka: %d %s %v, want 503", code, body, err)
 	}
 
-	own := servers.NewKafka(t, servers.KafkaOptions{Ports: ports, Properties: quickGroups})
+	own := servers.NewKafka(t, servers.KafkaOptions{Ports: ports})
 	cl := kafka(t, kgo.SeedBrokers(own.Address))
 	// The topic is not there yet: it is waited for.
 	s.until(30*time.Second, "running without a topic", func() error {
