@@ -317,6 +317,14 @@ func (s *memStore) View() (View, error) {
 	return &memView{s.s.progress().Position, s.s.rows(s.m.program)}, nil
 }
 
+func (s *memStore) Keys() int64 {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return int64(len(s.s.rows(s.m.program)))
+}
+
+func (s *memStore) Bytes() int64 { return s.Keys() * 50 }
+
 func (s *memStore) Flush() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -36,6 +36,9 @@ type Store interface {
 	Guard(key []byte) (event.Time, bool, error)
 	// View opens a consistent read view; the caller closes it soon.
 	View() (View, error)
+	// Keys is about how many keys there are, Bytes what they take on disk.
+	Keys() int64
+	Bytes() int64
 	// Flush makes all applies durable.
 	Flush() error
 	// Close flushes and closes; views must be closed before.

@@ -268,40 +268,6 @@ func (p *Processor) Scan(ctx context.Context, partition int32, from, prefix []by
 	return page, err
 }
 
-// eachPage is how many keys Each reads at one view: enough that looking
-// through the pending deltas again for each page costs little.
-const eachPage = 16_384
-
-// Each calls f for every key of a partition with its encoded total, in key
-// order; both slices are valid during the call. It stops at f's error, which
-// it returns. The Reading's Position is that of the first keys; each key's
-// total is as of a later one or the same.
-func (p *Processor) Each(ctx context.Context, partition int32, f func(key, total []byte) error) (Reading, error) {
-	var r Reading
-	var from []byte
-	for first := true; ; first = false {
-		if err := ctx.Err(); err != nil {
-			return r, err
-		}
-		page, err := p.Scan(ctx, partition, from, nil, eachPage)
-		if err != nil {
-			return r, err
-		}
-		if first {
-			r = Reading{Position: page.Position, Answers: page.Answers, State: page.State, Reason: page.Reason}
-		}
-		for _, e := range page.Entries {
-			if err := f(e.Key, e.Total); err != nil {
-				return r, err
-			}
-		}
-		if !page.More {
-			return r, nil
-		}
-		from = append(page.Entries[len(page.Entries)-1].Key, 0)
-	}
-}
-
 // Changed returns a channel that is closed after the next fold, or change of
 // state, of the partition; nil where it is not held.
 func (p *Processor) Changed(partition int32) <-chan struct{} {

@@ -317,13 +317,9 @@ func TestScanMergesStoreAndDeltas(t *testing.T) {
 	if len(keys) != 80 || !slices.IsSorted(keys) || keys[0] != "120" {
 		t.Errorf("got %d keys: %v", len(keys), keys)
 	}
-	n := 0
-	if _, err := r.p.Each(context.Background(), 0, func(_, _ []byte) error { n++; return nil }); err != nil || n != 100 {
-		t.Errorf("Each gave %d keys, error %v", n, err)
-	}
 }
 
-// TestK01GapStops and its acceptance: retention passed the position.
+// TestK01Gap and its acceptance: retention passed the position.
 func TestK01Gap(t *testing.T) {
 	r := newRig(t, 1)
 	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))

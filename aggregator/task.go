@@ -194,32 +194,33 @@ const (
 // status is the task at this moment.
 func (t *task) status() PartitionStatus {
 	sum := t.totals.summary()
+	keys, bytes := t.totals.size()
+	state, reason, answers := t.standing()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := PartitionStatus{
+	return PartitionStatus{
 		Topic: t.p.options.Topic, Partition: t.partition,
-		State: t.phase, Reason: t.waiting, Answers: t.answers,
+		State: state, Reason: reason, Answers: answers,
 		Position: sum.Position, End: t.end, LogStart: t.logStart,
 		Epoch: sum.Epoch, Gap: sum.Gap + t.missing, Counts: sum.Counts,
 		Placement: sum.Placement, Partitions: t.identity.Partitions,
+		Keys: keys, Bytes: bytes,
 		Cut: t.identity.Cut, Documents: sum.Documents, Seeded: sum.Seeded,
 		Session: t.session.get(), BadShare: float64(t.share.Load()) / badShareOf,
 	}
-	if t.gap != "" {
-		s.State, s.Reason, s.Answers = Gap, t.gap, false
-		return s
-	}
-	for _, reason := range t.holds {
-		if reason != "" {
-			s.State, s.Reason = Paused, reason
-			break
-		}
-	}
-	return s
 }
 
 // standing is what a read must know besides the totals.
 func (t *task) standing() (state State, reason string, answers bool) {
-	s := t.status()
-	return s.State, s.Reason, s.Answers
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.gap != "" {
+		return Gap, t.gap, false
+	}
+	for _, reason := range t.holds {
+		if reason != "" {
+			return Paused, reason, t.answers
+		}
+	}
+	return t.phase, t.waiting, t.answers
 }

@@ -87,6 +87,21 @@ func (t *totals) summary() Progress {
 	return sum
 }
 
+// size is how many keys the store has, about, and what they take on disk.
+func (t *totals) size() (keys, bytes int64) {
+	t.mu.Lock()
+	store := t.store
+	if store != nil {
+		t.readers.Add(1)
+		defer t.readers.Done()
+	}
+	t.mu.Unlock()
+	if store == nil {
+		return 0, 0
+	}
+	return store.Keys(), store.Bytes()
+}
+
 // after is the progress once d is applied.
 func (p Progress) after(d *Delta) Progress {
 	p.Position = d.Next

@@ -114,7 +114,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer answers.Close()
-	server := &http.Server{Handler: answers, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	server := api.HTTPServer(answers, s.log)
 
 	// The tasks end first: they fetch no more, apply what they have folded and
 	// close their states. Then the member leaves the group, and the last
