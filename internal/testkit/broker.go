@@ -34,9 +34,10 @@ type BrokerOptions struct {
 // requests fail the test when they fail.
 type Broker struct {
 	*kfake.Cluster
-	t     testing.TB
-	opts  BrokerOptions
-	ports []int
+	t      testing.TB
+	opts   BrokerOptions
+	ports  []int
+	remote []string // addresses, where the brokers are not in this process
 
 	mu     sync.Mutex
 	client *kgo.Client
@@ -48,6 +49,19 @@ func NewBroker(t testing.TB, o BrokerOptions) *Broker {
 	b := &Broker{t: t, opts: o}
 	b.start()
 	t.Cleanup(b.Stop)
+	return b
+}
+
+// RemoteBroker is NewBroker for brokers that run elsewhere. It creates o.Topic;
+// of the other options it takes those of its own connections. What only the
+// in-process brokers can do is not to be called: Move, Count, Break, Restart.
+func RemoteBroker(t testing.TB, o BrokerOptions, addrs ...string) *Broker {
+	t.Helper()
+	b := &Broker{t: t, opts: o, remote: addrs}
+	t.Cleanup(b.forget)
+	if o.Topic != "" {
+		b.CreateTopic(o.Topic, max(o.Partitions, 1))
+	}
 	return b
 }
 
@@ -87,7 +101,12 @@ func (b *Broker) start() {
 }
 
 // Addrs are the brokers' addresses.
-func (b *Broker) Addrs() []string { return b.ListenAddrs() }
+func (b *Broker) Addrs() []string {
+	if b.remote != nil {
+		return b.remote
+	}
+	return b.ListenAddrs()
+}
 
 // Stop ends the brokers; it may be called again.
 func (b *Broker) Stop() {

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Message is a record to produce. A zero Time is now.
@@ -96,24 +98,45 @@ func (x *Transactions) end(how kgo.TransactionEndTry) {
 	}
 }
 
-// Read returns the records of a partition from the log start up to the
-// high-watermark, as another client reads them under read_committed.
+// Bounds are the log start and the last stable offset of a partition.
+func (b *Broker) Bounds(topic string, partition int32) (start, end int64) {
+	b.t.Helper()
+	ask := func(at int64) int64 {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID, req.IsolationLevel = -1, 1
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = topic
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = partition, at
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+		resp, err := req.RequestWith(b.Context(), b.Client())
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			b.t.Fatalf("ask for the bounds of partition %d of %s: %v", partition, topic, err)
+		}
+		return resp.Topics[0].Partitions[0].Offset
+	}
+	return ask(-2), ask(-1)
+}
+
+// Read returns the records of a partition from the log start up to the last
+// stable offset, as another client reads them under read_committed.
 func (b *Broker) Read(topic string, partition int32) []*kgo.Record {
 	b.t.Helper()
-	info := b.PartitionInfo(topic, partition)
-	if info == nil {
-		b.t.Fatalf("read partition %d of %s: there is none", partition, topic)
-	}
+	next, end := b.Bounds(topic, partition)
 	client, err := kgo.NewClient(b.Options(
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(50*time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))...)
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(next)}}))...)
 	if err != nil {
 		b.t.Fatalf("make a reader: %v", err)
 	}
 	defer client.Close()
 	ctx := b.Context()
 	var records []*kgo.Record
-	for next := info.LogStartOffset; next < info.LastStableOffset; {
+	for next < end {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			b.t.Fatalf("read partition %d of %s: %v", partition, topic, err)

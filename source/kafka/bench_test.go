@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,38 +29,31 @@ func BenchmarkFetch(b *testing.B) {
 	cfg.Logger = nil
 	f := startFetcher(b, cfg, FetchOptions{})
 	b.ReportAllocs()
-	b.SetBytes(125)
-	n := 0
+	records := 0
 	for b.Loop() {
-		// one iteration is one record; the log is read again and again
-		if n > 0 {
-			n--
-			continue
-		}
-		b.StopTimer()
-		done := make(chan int, partitions)
-		b.StartTimer()
+		var readers sync.WaitGroup
+		var got [partitions]int
 		for p := range int32(partitions) {
-			go func() {
+			readers.Go(func() {
 				feed := f.Open(p, 0)
 				defer feed.Close()
-				got := 0
 				for next := int64(0); next < batch*each; {
-					got0, err := feed.Next(b.Context())
+					some, err := feed.Next(b.Context())
 					if err != nil {
 						b.Error(err)
-						break
+						return
 					}
-					next, got = got0.Next, got+len(got0.Records)
+					next = some.Next
+					got[p] += len(some.Records)
 				}
-				done <- got
-			}()
+			})
 		}
-		for range partitions {
-			n += <-done
+		readers.Wait()
+		for _, n := range got {
+			records += n
 		}
-		n--
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(records), "ns/record")
 }
 
 // BenchmarkFreshness is the time from produce to Next for single records.

@@ -58,7 +58,7 @@ const (
 	shutdownTimeout   = 15 * time.Second // what Revoke may take when the process ends
 	leaveTimeout      = 3 * time.Second
 	heartbeatInterval = 3 * time.Second
-	metadataInterval  = 10 * time.Second // after which a new partition is seen
+	metadataInterval  = 5 * time.Second // after twice of which a new partition is seen
 	dialTimeout       = 5 * time.Second
 	answerTimeout     = 30 * time.Second // silence after which a connection is given up
 	maxAnswer         = 256 << 20        // bytes of one response

@@ -55,7 +55,7 @@ func (g *Group) heartbeats(ctx context.Context) error {
 	}
 }
 
-const describeInterval = 30 * time.Second
+const describeInterval = 10 * time.Second
 
 // heartbeat is nil where the coordinator knows the member in the generation,
 // also when it wants it to join again.

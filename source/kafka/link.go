@@ -168,7 +168,7 @@ func (l *link) garbled(err error, d *dialer) bool {
 	if errors.Is(err, io.EOF) && l.cfg.tls() {
 		return false // the end of a TLS stream is no end of the connection yet
 	}
-	return !errors.As(err, &login) && !errors.As(err, &cert) && !errors.As(err, &record) && !errors.As(err, &alert) &&
+	return !errors.As(err, &login) && !errors.Is(err, sarama.ErrSASLAuthenticationFailed) && !errors.As(err, &cert) && !errors.As(err, &record) && !errors.As(err, &alert) &&
 		!errors.Is(err, sarama.ErrNotConnected)
 }
 
