@@ -120,7 +120,9 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault,
 	if f.reason != event.OK {
 		return Bad, f, nil
 	}
-	var row []uint64
+	// The key's row is looked for before the columns are read: fetching it
+	// from memory and converting numbers go on side by side.
+	at := delta.find(key)
 	if d.timed {
 		t, f := d.eventTime(r)
 		if f.reason != event.OK {
@@ -130,9 +132,10 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault,
 			return BeforeCut, fault{}, nil
 		}
 		if d.cut.Guard {
-			var index int
-			row, index = delta.enter(key)
-			guarded, err := delta.guarded(key, index, t, d.guard)
+			if at.row == nil {
+				delta.insert(&at, key)
+			}
+			guarded, err := delta.guarded(key, at.index, t, d.guard)
 			if err != nil {
 				return 0, fault{}, err
 			}
@@ -144,11 +147,11 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault,
 	if f := d.evaluate(partition, r); f.reason != event.OK {
 		return Bad, f, nil
 	}
-	if row == nil {
-		row, _ = delta.enter(key)
+	if at.row == nil {
+		delta.insert(&at, key)
 	}
-	delta.touch(row, key)
-	delta.fold(row, texts, d.operands)
+	delta.touch(at.row, key)
+	delta.fold(at.row, texts, d.operands)
 	return Folded, fault{}, nil
 }
 

@@ -78,7 +78,7 @@ func (d *Delta) Reset(first int64) {
 
 // Get appends the key's encoded total to dst; false where the delta has none.
 func (d *Delta) Get(dst, key []byte) ([]byte, bool) {
-	row, _ := d.find(key)
+	row := d.find(key).row
 	if row == nil || row[rowFlags]&flagTouched == 0 {
 		return dst, false
 	}
@@ -102,33 +102,36 @@ func (p *Program) hash(key []byte, w0, w1 uint64) uint32 {
 	return uint32(mix(h, 0x9e3779b97f4a7c15))
 }
 
-// find returns the key's row and its index; nil where there is none.
-func (d *Delta) find(key []byte) ([]uint64, int) {
-	w0, w1 := keyWords(key)
-	h := d.program.hash(key, w0, w1)
-	row, i, _ := d.search(key, w0, w1, h)
-	return row, i
+// found is where a key is in a delta, or where it belongs.
+type found struct {
+	row    []uint64 // nil where the delta does not have the key
+	index  int      // of row
+	place  uint32   // in the table
+	hash   uint32
+	w0, w1 uint64
 }
 
-// search returns the key's row and its index, or nil and the free place of the
-// table where it belongs.
-func (d *Delta) search(key []byte, w0, w1 uint64, h uint32) (row []uint64, index int, place uint32) {
+// find looks for a key.
+func (d *Delta) find(key []byte) (f found) {
+	f.w0, f.w1 = keyWords(key)
+	f.hash = d.program.hash(key, f.w0, f.w1)
 	mask := uint32(len(d.table) - 1)
-	for place = h & mask; ; place = (place + 1) & mask {
-		e := d.table[place]
+	for f.place = f.hash & mask; ; f.place = (f.place + 1) & mask {
+		e := d.table[f.place]
 		if e == 0 {
-			return nil, 0, place
+			return f
 		}
-		if uint32(e>>32) != h {
+		if uint32(e>>32) != f.hash {
 			continue
 		}
-		index = int(uint32(e)) - 1
-		row = d.row(index)
-		if row[0] != w0 || row[1] != w1 {
+		index := int(uint32(e)) - 1
+		row := d.row(index)
+		if row[0] != f.w0 || row[1] != f.w1 {
 			continue
 		}
-		if w1&0xff <= shortKey || bytes.Equal(d.keys.at(row[rowFlags]>>flagBits), key) {
-			return row, index, place
+		if f.w1&0xff <= shortKey || bytes.Equal(d.keys.at(row[rowFlags]>>flagBits), key) {
+			f.row, f.index = row, index
+			return f
 		}
 	}
 }
@@ -136,31 +139,34 @@ func (d *Delta) search(key []byte, w0, w1 uint64, h uint32) (row []uint64, index
 // enter returns the key's row, a new one where there is none. It counts for
 // nothing until it is touched.
 func (d *Delta) enter(key []byte) (row []uint64, index int) {
-	w0, w1 := keyWords(key)
-	h := d.program.hash(key, w0, w1)
-	row, index, place := d.search(key, w0, w1, h)
-	if row != nil {
-		return row, index
+	f := d.find(key)
+	if f.row == nil {
+		d.insert(&f, key)
 	}
-	index = d.rows
-	if index>>slabShift == len(d.slabs) {
+	return f.row, f.index
+}
+
+// insert makes a row for a key that find did not find; nothing was inserted
+// since.
+func (d *Delta) insert(f *found, key []byte) {
+	f.index = d.rows
+	if f.index>>slabShift == len(d.slabs) {
 		d.slabs = append(d.slabs, make([]uint64, slabRows*d.program.rowWords))
 	}
 	d.rows++
-	row = d.row(index)
-	clear(row)
-	row[0], row[1] = w0, w1
+	f.row = d.row(f.index)
+	clear(f.row)
+	f.row[0], f.row[1] = f.w0, f.w1
 	if len(key) > shortKey {
-		row[rowFlags] = d.keys.put(key) << flagBits
+		f.row[rowFlags] = d.keys.put(key) << flagBits
 	}
 	if d.guards != nil {
-		clear(d.guard(index))
+		clear(d.guard(f.index))
 	}
-	d.table[place] = uint64(h)<<32 | uint64(index+1)
+	d.table[f.place] = uint64(f.hash)<<32 | uint64(f.index+1)
 	if d.rows > len(d.table)/8*5 {
 		d.grow()
 	}
-	return row, index
 }
 
 // grow doubles the table. The entries hold their hashes: no row is looked at.

@@ -1,10 +1,15 @@
 package aggregator
 
 import (
+	"bytes"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"tidemark/event"
 )
@@ -255,4 +260,70 @@ func TestReadAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, read); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// Documents and events of any order, batches and tree of merges give the same
+// bytes; the history is what came first, wherever it lies.
+func TestHistoryAndEventsCommute(t *testing.T) {
+	r := newRows(t, everything, Options{SetLimit: 3})
+	d, err := r.program.NewDocuments(Mapping{Fields: map[string]event.Path{
+		"avg.sum": {"sum"}, "avg.count": {"rows"}, "min_by.by": {"a"}, "max_by.by": {"min"}, "min_by": {"s"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := map[string][]string{
+		"userId": {"1", `"1"`, "2"}, "shop": {"1", `"a long name of a shop"`},
+		"a": {"1", "-0.5", "99999999999999999999999999999999999999"}, "s": {`"x"`, "true", "7", `"a text"`},
+		"sum": {"1.5", "null", `"2"`}, "rows": {"0", "3", "null"}, "count": {"2"}, "min": {`"x"`, "0", "null"}, "max": {`"2015-07-29T09:17:12Z"`, "1438161433"},
+		"first": {`"f"`, "1"}, "last": {`"l"`, "null"}, "max_by": {`"m"`}, "tags": {"[1,2]", `["a",3,0.5]`, "9", "null"}, "ts": {"1438161432"},
+	}
+	names := slices.Sorted(maps.Keys(pools))
+	draw := func(t *rapid.T) string {
+		var fields []string
+		for _, name := range names {
+			if v := rapid.SampledFrom(append(pools[name], "")).Draw(t, name); v != "" {
+				fields = append(fields, `"`+name+`":`+v)
+			}
+		}
+		return "{" + strings.Join(fields, ",") + "}"
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		sources := rapid.SliceOfN(rapid.Custom(draw), 1, 25).Draw(t, "sources")
+		documents := rapid.IntRange(0, len(sources)).Draw(t, "documents")
+		fold := func(delta *Delta, i int) {
+			if i < documents {
+				d.Read([]byte(sources[i]))
+				d.AddTo(delta)
+				return
+			}
+			record := Record{Offset: int64(i), Timestamp: int64(i % 3), Value: []byte(sources[i])}
+			if _, err := r.decoder.Fold(delta, int32(i%2), &record); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := r.program.NewDelta(0, 1)
+		for i := range sources {
+			fold(whole, i)
+		}
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		var parts []map[string][]byte
+		delta := r.program.NewDelta(0, 1)
+		for n, i := range rnd.Perm(len(sources)) {
+			fold(delta, i)
+			if rnd.IntN(4) == 0 || n == len(sources)-1 {
+				parts = append(parts, encodings(delta))
+				delta.Reset(0)
+			}
+		}
+		want, got := encodings(whole), mergeTree(t, r.program, rnd, parts)
+		if len(got) != len(want) {
+			t.Fatalf("%d keys, want %d", len(got), len(want))
+		}
+		for key, total := range want {
+			if !bytes.Equal(got[key], total) {
+				t.Fatalf("key %s\n got %x\nwant %x", key, got[key], total)
+			}
+		}
+	})
 }
