@@ -74,6 +74,33 @@ func TestN06SumsNeverOverflow(t *testing.T) {
 	r.expect(`"p":`+nines).bad(`"p":1`+strings.Repeat("0", 38), event.Overflow, "p").expect(`"p":` + nines)
 }
 
+// Several sums that grow past 128 bits and come back, again and again.
+func TestN06BigSumsComeAndGo(t *testing.T) {
+	r := newRows(t, "SELECT userId, sum(x) AS x, avg(x) AS a FROM sales GROUP BY userId", Options{})
+	big := strings.Repeat("9", 38)
+	for round := range 3 {
+		for _, user := range []string{"1", "2", "3"} {
+			for range 10 {
+				r.value(`{"userId":` + user + `,"x":` + big + `}`)
+			}
+			if got, want := r.row(user), `{"userId":`+user+`,"x":`+"9"+big[1:]+`0,"a":`; !strings.HasPrefix(got, want) {
+				t.Errorf("round %d: %s, want %s…", round, got, want)
+			}
+		}
+		for _, user := range []string{"2", "1", "3"} {
+			for range 10 {
+				r.value(`{"userId":` + user + `,"x":"-` + big + `"}`)
+			}
+			if got := r.row(user); got != `{"userId":`+user+`,"x":0,"a":0}` {
+				t.Errorf("round %d: %s", round, got)
+			}
+		}
+	}
+	if n := len(r.delta.memory.sums.all); n > 6 {
+		t.Errorf("%d places for 6 sums", n)
+	}
+}
+
 func TestD21NegativeAmounts(t *testing.T) {
 	r := selects(t, "sum(r) AS r, CAST(sum(r) AS decimal(9,2)) AS fixed")
 	r.fold(`"r":30.00`, `"r":-30.00`, `"r":-5.25`).expect(`"r":-5.25,"fixed":-5.25`)

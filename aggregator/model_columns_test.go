@@ -133,7 +133,9 @@ var modelColumns = []modelColumn{
 		}
 		return text
 	})},
-	{"count(*)", nil, func(_ int, _ []modelArg, events []*modelEvent) (string, bool) { return strconv.Itoa(len(events)), false }},
+	{"count(*)", nil, func(_ int, _ []modelArg, events []*modelEvent) (string, bool) {
+		return strconv.Itoa(len(events)), false
+	}},
 	{"count(s)", []modelArg{{"s", false, asPresence}}, func(_ int, args []modelArg, events []*modelEvent) (string, bool) {
 		return strconv.Itoa(len(modelValues(args[0], events))), false
 	}},

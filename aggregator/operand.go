@@ -44,8 +44,15 @@ type operand struct {
 	buf    []byte // may hold what others point to
 }
 
+// keptMembers is how many members' room an operand keeps: an event of millions
+// must not be remembered for ever.
+const keptMembers = 1 << 15
+
 // clearSet makes o's set empty.
 func (o *operand) clearSet() {
+	if max(cap(o.ints), cap(o.others), cap(o.buf)/8) > keptMembers {
+		o.ints, o.others, o.buf = nil, nil, nil
+	}
 	o.ints, o.others, o.buf, o.sorted, o.capped = o.ints[:0], o.others[:0], o.buf[:0], false, false
 }
 
