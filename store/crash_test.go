@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -172,7 +174,7 @@ func TestS16PowerCutsKeepWholeApplies(t *testing.T) {
 			disk := vfs.NewCrashableMem()
 			seeded(t, disk)
 			advanced := 0
-			for range 12 {
+			for range 8 {
 				crashed, durable := life(t, disk, rng, survives, wholeApply)
 				if t.Failed() {
 					return
@@ -209,6 +211,66 @@ func TestS16TornAppliesAreFound(t *testing.T) {
 		}
 	}
 	t.Error("40 crashes of a writer that tears applies, and none was found")
+}
+
+// When a manifest marker is made or removed, a power cut at that moment leaves a
+// manifest that the marker left there names: opening, closing, and each
+// roll-over of a manifest keeps to it.
+func TestS16MarkerNamesADurableManifest(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	moves := 0
+	watched := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		name := disk.PathBase(op.Path)
+		if !strings.HasPrefix(name, "marker.manifest.") || (op.Kind != errorfs.OpCreate && op.Kind != errorfs.OpRemove) {
+			return nil
+		}
+		moves++
+		dir := disk.PathDir(op.Path)
+		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
+		names, err := crashed.List(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		if op.Kind == errorfs.OpCreate { // it may survive from here on
+			names = append(names, name)
+		} else { // and this one may not
+			names = slices.DeleteFunc(names, func(n string) bool { return n == name })
+		}
+		newest := ""
+		for _, n := range names {
+			if strings.HasPrefix(n, "marker.manifest.") {
+				newest = max(newest, n)
+			}
+		}
+		if manifest := newest[strings.LastIndex(newest, ".")+1:]; !slices.Contains(names, manifest) {
+			t.Errorf("operation %d on %s: a crash leaves %v", op.Kind, name, names)
+		}
+		return nil
+	}))
+	o := options(t).WithFS(watched).WithTune(func(o *pebble.Options) { o.MaxManifestFileSize = 1 })
+	for range 2 {
+		d := openDir(t, "state", o)
+		p, err := d.Open(0)
+		if errors.Is(err, aggregator.ErrNoState) {
+			p, err = d.Create(identity(0), aggregator.Progress{Seeded: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			next := p.Progress()
+			next.Position++
+			if err := errors.Join(p.Apply(sorted(map[string]int64{"a": 1}), next), p.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if moves < 12 {
+		t.Errorf("only %d moves of markers were seen", moves)
+	}
 }
 
 // everyStep runs f on a disk, and then for each of its operations on a disk that

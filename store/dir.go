@@ -71,7 +71,7 @@ func Open(dir string, opts Options) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("open the state directory %s: %w", dir, err), hold.release())
 	}
 	d.space = newSpace(disk, dir, opts.MinFree, opts.Logger)
-	watched, health := vfs.WithDiskHealthChecks(vfs.OnDiskFull(disk, d.space.full), slowDisk, nil, d.diskSlow())
+	watched, health := vfs.WithDiskHealthChecks(vfs.OnDiskFull(orderedFS{disk}, d.space.full), slowDisk, nil, d.diskSlow())
 	d.health = health
 	d.shared = newShared(watched, opts.Memory, opts.Compactions)
 	if err := d.space.check(); err != nil && !errors.Is(err, aggregator.ErrNoSpace) {

@@ -38,12 +38,28 @@ func (l layout) partition(n int32) string {
 	return l.fs.PathJoin(l.partitions(), strconv.Itoa(int(n)))
 }
 
-// make makes the directories, durable on return.
+// make makes the directories that are missing, durable on return.
 func (l layout) make() error {
+	var parents []string // of those that are made
+	for path := l.partitions(); ; path = l.fs.PathDir(path) {
+		_, err := l.fs.Stat(path)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		parents = append(parents, l.fs.PathDir(path))
+	}
 	if err := l.fs.MkdirAll(l.partitions(), 0o755); err != nil {
 		return err
 	}
-	return errors.Join(l.sync(l.root), l.sync(l.fs.PathDir(l.root)))
+	for _, parent := range parents {
+		if err := l.sync(parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sync makes durable which names dir holds.
