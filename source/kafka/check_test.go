@@ -56,6 +56,7 @@ func secured(t *testing.T) (*servers.Certificates, *tls.Config, *tls.Config) {
 }
 
 func TestCheckWalksToTheTopic(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	last, names := checkSteps(t, configOf(t, b))
 	if last.Err != nil || names != "connect login permission permission permission " {
@@ -64,6 +65,7 @@ func TestCheckWalksToTheTopic(t *testing.T) {
 }
 
 func TestO08PlainClientOnATLSPort(t *testing.T) {
+	t.Parallel()
 	_, server, client := secured(t)
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, TLS: server, ClientTLS: client})
 	last, names := checkSteps(t, configOf(t, b))
@@ -73,6 +75,7 @@ func TestO08PlainClientOnATLSPort(t *testing.T) {
 }
 
 func TestO08TLSClientOnAPlainPort(t *testing.T) {
+	t.Parallel()
 	certs, _, _ := secured(t)
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	cfg := configOf(t, b)
@@ -84,6 +87,7 @@ func TestO08TLSClientOnAPlainPort(t *testing.T) {
 }
 
 func TestO08UnknownAuthority(t *testing.T) {
+	t.Parallel()
 	_, server, client := secured(t)
 	other, _, _ := secured(t)
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, TLS: server, ClientTLS: client})
@@ -96,6 +100,7 @@ func TestO08UnknownAuthority(t *testing.T) {
 }
 
 func TestO08UnresolvableName(t *testing.T) {
+	t.Parallel()
 	last, names := checkSteps(t, Config{Brokers: []string{"no-such-host.invalid:9092"}, Topic: topic, GroupID: "g"})
 	if names != "name " || last.Err == nil || !contains(last.Err.Error(), "no-such-host.invalid") {
 		t.Errorf("steps are %s, the last %+v", names, last)
@@ -103,6 +108,7 @@ func TestO08UnresolvableName(t *testing.T) {
 }
 
 func TestO08NothingListens(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +123,7 @@ func TestO08NothingListens(t *testing.T) {
 
 // A port that takes connections and says nothing.
 func TestO08ASilentPort(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +136,7 @@ func TestO08ASilentPort(t *testing.T) {
 }
 
 func TestO08Logins(t *testing.T) {
+	t.Parallel()
 	certs, server, client := secured(t)
 	const password = "tiger-4711"
 	b := testkit.NewBroker(t, testkit.BrokerOptions{
@@ -165,6 +173,7 @@ func TestO08Logins(t *testing.T) {
 }
 
 func TestO08Permissions(t *testing.T) {
+	t.Parallel()
 	mech := scram.Auth{User: "admin", Pass: "a"}.AsSha256Mechanism()
 	allow := func(r kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: r, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}

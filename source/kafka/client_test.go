@@ -15,6 +15,7 @@ import (
 )
 
 func TestTopicIsDescribedAfresh(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Brokers: 2})
 	c := openClient(t, configOf(t, b))
 	if _, err := c.Topic(t.Context()); !errors.Is(err, aggregator.ErrNoTopic) {
@@ -37,6 +38,7 @@ func TestTopicIsDescribedAfresh(t *testing.T) {
 }
 
 func TestOffsetAt(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	at := time.UnixMilli(1_438_161_432_000)
 	for i := range 5 {
@@ -58,6 +60,7 @@ func TestOffsetAt(t *testing.T) {
 }
 
 func TestNewest(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, Partitions: 2})
 	for i := range 20 {
 		b.Produce(topic, 0, testkit.Text(fmt.Sprint("k", i), fmt.Sprint(i)))
@@ -85,6 +88,7 @@ func TestNewest(t *testing.T) {
 }
 
 func TestQuestionsFollowTheLeaderAndTheCoordinator(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Brokers: 3, Topic: topic})
 	b.Produce(topic, 0, testkit.Text("", "x"))
 	c := openClient(t, configOf(t, b))
@@ -108,6 +112,7 @@ func TestQuestionsFollowTheLeaderAndTheCoordinator(t *testing.T) {
 }
 
 func TestQuestionsEndWithTheirContext(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true }) // no answer
 	c := openClient(t, configOf(t, b))
@@ -127,6 +132,7 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 }
 
 func TestAPartitionThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	c := openClient(t, configOf(t, b))
 	for _, p := range []int32{1, -1} {
@@ -137,6 +143,7 @@ func TestAPartitionThatIsNotThere(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	good := Config{Brokers: []string{"localhost:9092"}, Topic: topic, GroupID: "g"}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func headers(r *kgo.Record) map[string]string {
 }
 
 func TestDeadLettersAreAsTheyCame(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.CreateTopic(letters, 1)
 	d := deadLetter(t, b)
@@ -80,6 +81,7 @@ func TestDeadLettersAreAsTheyCame(t *testing.T) {
 }
 
 func TestADeadLetterTopicThatIsAwayLosesNothing(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: letters, Dir: t.TempDir()})
 	d := deadLetter(t, b)
 	send := func(from, to int64) {
@@ -113,6 +115,7 @@ func TestADeadLetterTopicThatIsAwayLosesNothing(t *testing.T) {
 }
 
 func TestBrokenProduceRequestsAreRepeated(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: letters})
 	d := deadLetter(t, b)
 	b.Break(int16(kmsg.Produce), 2)
@@ -132,6 +135,7 @@ func TestBrokenProduceRequestsAreRepeated(t *testing.T) {
 // A record that the topic does not take goes without its value and says so; the
 // others are not held up.
 func TestADeadLetterThatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{})
 	b.CreateTopic(letters, 1, "max.message.bytes", "100000")
 	d := deadLetter(t, b)
@@ -162,6 +166,7 @@ func TestADeadLetterThatIsTooLarge(t *testing.T) {
 }
 
 func TestTheDeadLetterTopicIsAnother(t *testing.T) {
+	t.Parallel()
 	c := openClient(t, Config{Brokers: []string{"localhost:1"}, Topic: topic, GroupID: "g"})
 	for _, name := range []string{"", topic, "a b"} {
 		if _, err := NewDeadLetter(c, name); err == nil {

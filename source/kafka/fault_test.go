@@ -46,6 +46,7 @@ func emptyBatch(first int64, lastDelta int32, wrong int32) []byte {
 // One batch that nobody can read stops its partition, says where, and nothing
 // else. What lies before it is read.
 func TestACorruptBatchStopsItsPartitionAlone(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, Partitions: 3})
 	for p := range int32(3) {
 		for i := range 3 {
@@ -88,6 +89,7 @@ func TestACorruptBatchStopsItsPartitionAlone(t *testing.T) {
 // S17: compaction leaves batches without records at the end of a log. They are
 // passed, and nothing spins on them.
 func TestS17BatchesWithoutRecordsAtTheEnd(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.Produce(topic, 0, testkit.Text("", "0"), testkit.Text("", "1"))
 	var asked atomic.Int32
@@ -122,6 +124,7 @@ func TestS17BatchesWithoutRecordsAtTheEnd(t *testing.T) {
 
 // Each error of a partition is passed, or told.
 func TestErrorsOfAPartition(t *testing.T) {
+	t.Parallel()
 	passing := []*kerr.Error{
 		kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.LeaderNotAvailable,
 		kerr.ReplicaNotAvailable, kerr.UnknownTopicOrPartition, kerr.KafkaStorageError, kerr.OffsetNotAvailable, kerr.RequestTimedOut,
@@ -152,6 +155,7 @@ func TestErrorsOfAPartition(t *testing.T) {
 // The watchdog makes new connections where a broker takes a request and never
 // answers,
 func TestTheWatchdogConnectsAnew(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.Produce(topic, 0, testkit.Text("", "0"))
 	b.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true })
@@ -160,6 +164,7 @@ func TestTheWatchdogConnectsAnew(t *testing.T) {
 
 // and ends the process where that does not help.
 func TestTheWatchdogEndsTheProcess(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.Produce(topic, 0, testkit.Text("", "0"))
 	b.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
@@ -180,6 +185,7 @@ func TestTheWatchdogEndsTheProcess(t *testing.T) {
 
 // An idle partition is none of the watchdog's business.
 func TestTheWatchdogLeavesIdlePartitionsAlone(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
 	b.Produce(topic, 0, testkit.Text("", "0"))
 	bounds := b.Count(int16(kmsg.ListOffsets))

@@ -104,7 +104,7 @@ func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
 			break
 		}
 		g.problem(err) // a secret's file that is not there yet, as it were
-		if waits.sleep(ctx) != nil {
+		if !waits.sleep(ctx) {
 			return nil
 		}
 	}
@@ -168,7 +168,7 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 		if time.Since(began) > 10*time.Second {
 			waits.reset()
 		}
-		if waits.sleep(ctx) != nil {
+		if !waits.sleep(ctx) {
 			return nil
 		}
 	}
@@ -208,15 +208,16 @@ func (g *Group) close(ctx context.Context, group sarama.ConsumerGroup, dial *dia
 	go func() { done <- group.Close() }()
 	limit := time.NewTimer(leaveTimeout)
 	defer limit.Stop()
+	var err error
 	select {
-	case err := <-done:
-		if err != nil {
-			g.log.Debug("leave the group", "err", err)
-		}
+	case err = <-done:
 	case <-limit.C:
 		g.leave(ctx)
 		dial.sever()
-		<-done
+		err = <-done
+	}
+	if err != nil {
+		g.log.Debug("leave the group", "err", err)
 	}
 }
 
@@ -325,7 +326,7 @@ func (g *Group) Commit(ctx context.Context, partition int32, c aggregator.Commit
 		if now, _, _ := g.state.owner(partition); !errors.Is(err, ErrRebalancing) && now == generation {
 			return fmt.Errorf("commit offset %d of partition %d: %w", c.Offset, partition, err)
 		}
-		if waits.sleep(ctx) != nil {
+		if !waits.sleep(ctx) {
 			return fmt.Errorf("commit offset %d of partition %d: %w", c.Offset, partition, err)
 		}
 	}

@@ -157,6 +157,7 @@ func groupBroker(t testing.TB, partitions int32) (*testkit.Broker, Config) {
 const settle = 30 * time.Second
 
 func TestK10CooperativeRebalanceMovesOnlyTheDifference(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 6)
 	l := newLedger(t)
 	a := joinGroup(t, cfg, l, "a")
@@ -182,6 +183,7 @@ func TestK10CooperativeRebalanceMovesOnlyTheDifference(t *testing.T) {
 }
 
 func TestEveryMemberKnowsTheWholeGroup(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 2)
 	l := newLedger(t)
 	list := []*member{joinGroup(t, cfg, l, "a"), joinGroup(t, cfg, l, "b"), joinGroup(t, cfg, l, "c")} // one is idle
@@ -221,6 +223,7 @@ func TestEveryMemberKnowsTheWholeGroup(t *testing.T) {
 // Members come and go without a break; the ledger sees that none has what
 // another has. K07.
 func TestK07NoPartitionHasTwoOwners(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 8)
 	l := newLedger(t)
 	stay := joinGroup(t, cfg, l, "stay")
@@ -239,6 +242,7 @@ func TestK07NoPartitionHasTwoOwners(t *testing.T) {
 }
 
 func TestClaimsFetchNothing(t *testing.T) {
+	t.Parallel()
 	b, cfg := groupBroker(t, 4)
 	for p := range int32(4) {
 		b.Produce(topic, p, testkit.Text("k", "v"))
@@ -255,6 +259,7 @@ func TestClaimsFetchNothing(t *testing.T) {
 }
 
 func TestK05NewPartitionsAreSeen(t *testing.T) {
+	t.Parallel()
 	b, cfg := groupBroker(t, 2)
 	m := joinGroup(t, cfg, newLedger(t), "a")
 	testkit.Eventually(t, settle, func() bool { return len(m.owns()) == 2 }, "it has both")
@@ -268,6 +273,7 @@ func TestK05NewPartitionsAreSeen(t *testing.T) {
 }
 
 func TestATopicThatDoesNotExistIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{})
 	cfg := configOf(t, b)
 	m := joinGroup(t, cfg, newLedger(t), "a")
@@ -278,6 +284,7 @@ func TestATopicThatDoesNotExistIsWaitedFor(t *testing.T) {
 
 // More members than partitions: the idle one is assigned, to nothing.
 func TestAnIdleMemberIsAssignedToo(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 1)
 	l := newLedger(t)
 	a := joinGroup(t, cfg, l, "a")
@@ -291,6 +298,7 @@ func TestAnIdleMemberIsAssignedToo(t *testing.T) {
 
 // A group with members that only know an eager protocol is joined eagerly.
 func TestEagerWithOldMembers(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 4)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.ConsumerGroup(cfg.GroupID), kgo.ConsumeTopics(topic),
 		kgo.Balancers(kgo.RangeBalancer()), kgo.HeartbeatInterval(500*time.Millisecond))
@@ -322,6 +330,7 @@ func TestEagerWithOldMembers(t *testing.T) {
 }
 
 func TestK13ASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 2)
 	cfg.GroupInstanceID = "agg-0"
 	l := newLedger(t)
@@ -340,6 +349,7 @@ func TestK13ASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
 }
 
 func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 4)
 	l := newLedger(t)
 	static := func(name string) Config { c := cfg; c.GroupInstanceID = name; return c }
@@ -367,6 +377,7 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 }
 
 func TestK19TheGroupShowsTheNextOffset(t *testing.T) {
+	t.Parallel()
 	b, cfg := groupBroker(t, 2)
 	for i := range 10 {
 		b.Produce(topic, 0, testkit.Text("", fmt.Sprint(i)))
@@ -388,6 +399,7 @@ func TestK19TheGroupShowsTheNextOffset(t *testing.T) {
 }
 
 func TestAStaleMemberCannotCommit(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 2)
 	m := joinGroup(t, cfg, newLedger(t), "a")
 	testkit.Eventually(t, settle, func() bool { return len(m.owns()) == 2 }, "it has both")
@@ -411,6 +423,7 @@ func TestAStaleMemberCannotCommit(t *testing.T) {
 }
 
 func TestCommitWithoutAGroup(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 2)
 	client := openClient(t, cfg)
 	refused, err := client.Commit(t.Context(), NoGeneration, "", map[int32]aggregator.Commit{1: {Offset: 5, Metadata: "m"}})
@@ -426,6 +439,7 @@ func TestCommitWithoutAGroup(t *testing.T) {
 // While a peer takes its time to let go, a member that is told to end does so
 // without waiting for it, and the group does not wait for it either.
 func TestShutdownDoesNotWaitForARebalance(t *testing.T) {
+	t.Parallel()
 	_, cfg := groupBroker(t, 4)
 	l := newLedger(t)
 	letGo := make(chan struct{})
@@ -458,6 +472,7 @@ func TestShutdownDoesNotWaitForARebalance(t *testing.T) {
 }
 
 func TestSilentWithoutBrokers(t *testing.T) {
+	t.Parallel()
 	b, cfg := groupBroker(t, 1)
 	m := joinGroup(t, cfg, newLedger(t), "a")
 	testkit.Eventually(t, settle, func() bool { s := m.group.Status(); return len(m.owns()) == 1 && !s.Silent }, "it is in the group")
@@ -466,6 +481,7 @@ func TestSilentWithoutBrokers(t *testing.T) {
 }
 
 func TestBrokersThatRestartKeepTheGroup(t *testing.T) {
+	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, Partitions: 3, Dir: t.TempDir()})
 	cfg := configOf(t, b)
 	cfg.SessionTimeout = 6 * time.Second
@@ -480,6 +496,7 @@ func TestBrokersThatRestartKeepTheGroup(t *testing.T) {
 }
 
 func TestTheTableIsLeftOutWhereItIsTooLarge(t *testing.T) {
+	t.Parallel()
 	s := &strategy{BalanceStrategy: sarama.NewBalanceStrategyCooperativeSticky(), g: NewGroup(&Client{cfg: Config{Topic: topic}}, nil)}
 	data, err := s.SubscriptionUserData([]string{topic})
 	if err != nil {

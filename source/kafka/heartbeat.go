@@ -180,14 +180,14 @@ func newWaits() waits {
 
 func (w waits) reset() { w.b.Reset() }
 
-// sleep is the next pause; an error where ctx ends.
-func (w waits) sleep(ctx context.Context) error {
+// sleep is the next pause; false where ctx ends.
+func (w waits) sleep(ctx context.Context) bool {
 	timer := time.NewTimer(w.b.NextBackOff())
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return true
 	case <-ctx.Done():
-		return ctx.Err()
+		return false
 	}
 }

@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"flag"
 	"hash/crc32"
 	"log/slog"
 	"strings"
@@ -16,6 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most tests wait for timers of the group protocol: more of them than there
+	// are processors run at once. The command line wins.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// sarama's metrics library starts one for the life of the process
 		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"),

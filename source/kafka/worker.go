@@ -22,13 +22,14 @@ type worker struct {
 	// notBefore spaces requests whose answers are small, so that a trickle of
 	// records costs some hundred requests a second and not as many as fit.
 	notBefore time.Time
+	active    time.Time // when records last came, or a wait was broken off
 }
 
 // slot is one connection of a worker, with one request out at a time. The first
 // asks with the long wait. The others are for partitions that get room, or are
-// opened, while it waits: they ask with a short wait, which grows while nothing
-// comes, and a request of theirs that waits long is broken off when a partition
-// would have to wait for it.
+// opened, while it waits: they ask with a short wait. It grows once nothing has
+// come from this leader for a second; a request that waits long is broken off
+// when a partition would have to wait for it, at most once a second.
 type slot struct {
 	w     *worker
 	index int
@@ -45,6 +46,7 @@ const (
 	shortWait  = 50 * time.Millisecond
 	spacing    = 4 * time.Millisecond
 	smallBytes = 32 << 10
+	quiet      = time.Second
 	emptyPause = 20 * time.Millisecond // after an answer with nothing that came too early
 )
 
@@ -248,7 +250,7 @@ func (s *slot) settle(req *request, resp *sarama.FetchResponse, err error) {
 	}
 	switch {
 	case progress || interrupted:
-		s.wait = shortWait
+		s.wait, w.active = shortWait, now
 		if err == nil && total < smallBytes {
 			w.notBefore = s.sent.Add(spacing)
 		}
@@ -256,7 +258,11 @@ func (s *slot) settle(req *request, resp *sarama.FetchResponse, err error) {
 		if now.Sub(s.sent) < shortWait/2 {
 			w.notBefore = now.Add(emptyPause)
 		}
-		s.wait = min(2*s.wait, f.opts.MaxWait)
+		if now.Sub(w.active) > quiet {
+			s.wait = min(2*s.wait, f.opts.MaxWait)
+		} else {
+			s.wait = shortWait
+		}
 	}
 	w.poke()
 }
