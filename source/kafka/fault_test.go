@@ -134,7 +134,11 @@ func TestErrorsOfAPartition(t *testing.T) {
 	f := startFetcher(t, configOf(t, b), FetchOptions{MaxWait: 50 * time.Millisecond})
 	fail := func(e *kerr.Error) {
 		b.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-			return answerTo(kreq.(*kmsg.FetchRequest), func(_ kmsg.FetchRequestTopicPartition, to *kmsg.FetchResponseTopicPartition) {
+			req := kreq.(*kmsg.FetchRequest)
+			if req.Topics[0].Partitions[0].FetchOffset > 0 {
+				return nil, nil, false // of the feed before
+			}
+			return answerTo(req, func(_ kmsg.FetchRequestTopicPartition, to *kmsg.FetchResponseTopicPartition) {
 				to.ErrorCode = e.Code
 			}), nil, true
 		})

@@ -96,17 +96,9 @@ func (g *Group) Run(ctx context.Context, h Handler) error {
 func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
 	dial := newDialer(ctx, rebalanceTimeout+15*time.Second) // JoinGroup is answered when all have joined
 	defer dial.sever()
-	var group sarama.ConsumerGroup
-	waits := newWaits()
-	for {
-		var err error
-		if group, err = g.open(dial, eager); err == nil {
-			break
-		}
-		g.problem(err) // a secret's file that is not there yet, as it were
-		if !waits.sleep(ctx) {
-			return nil
-		}
+	group := g.opened(ctx, dial, eager)
+	if group == nil {
+		return nil
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -119,6 +111,22 @@ func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
 	g.close(ctx, group, dial)
 	<-ended
 	return err
+}
+
+// opened is open, again and again, since the file of a secret may come later;
+// nil where ctx ends.
+func (g *Group) opened(ctx context.Context, dial *dialer, eager bool) sarama.ConsumerGroup {
+	for waits := newWaits(); ; {
+		group, err := g.open(dial, eager)
+		if err == nil {
+			return group
+		}
+		g.problem(err)
+		if !waits.sleep(ctx) {
+			break
+		}
+	}
+	return nil
 }
 
 func (g *Group) open(dial *dialer, eager bool) (sarama.ConsumerGroup, error) {
