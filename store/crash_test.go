@@ -219,11 +219,14 @@ func TestS16TornAppliesAreFound(t *testing.T) {
 func TestS16MarkerNamesADurableManifest(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	moves := 0
+	var mu sync.Mutex // Pebble writes from several goroutines
 	watched := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		name := disk.PathBase(op.Path)
 		if !strings.HasPrefix(name, "marker.manifest.") || (op.Kind != errorfs.OpCreate && op.Kind != errorfs.OpRemove) {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		moves++
 		dir := disk.PathDir(op.Path)
 		crashed := disk.CrashClone(vfs.CrashCloneCfg{})
@@ -281,7 +284,10 @@ func everyStep(t *testing.T, prepare func(disk vfs.FS), f func(disk vfs.FS), aft
 	prepare(disk)
 	rng := rand.New(rand.NewPCG(4, 4))
 	var crashed []*vfs.MemFS
+	var mu sync.Mutex // Pebble writes from several goroutines
 	f(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			for _, survives := range []int{0, 50} {
 				crashed = append(crashed, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: survives, RNG: rng}))

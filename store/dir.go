@@ -93,9 +93,10 @@ func (d *Dir) diskSlow() func(vfs.DiskSlowInfo) {
 
 // Open opens the state of partition. It returns aggregator.ErrNoState where
 // there is none, ErrNewerFormat, ErrNoMarker or ErrCorrupt where there is one
-// that cannot be used, and changes nothing then. It compares no identity; but
-// a state of another definition than the program's is never rewritten: it
-// takes no Apply, and nothing in it is merged on disk.
+// that cannot be used, and changes nothing then; aggregator.ErrNoSpace where
+// the disk is too full to open it (below the floor it opens). It compares no
+// identity; but a state of another definition than the program's is never
+// rewritten: it takes no Apply, and nothing in it is merged on disk.
 func (d *Dir) Open(partition int32) (aggregator.Store, error) {
 	p, err := d.openPartition(partition)
 	if err != nil {
@@ -125,6 +126,9 @@ func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
 	}
 	path := d.layout.partition(partition)
 	if err := peek(d.layout.fs, path); err != nil {
+		return nil, err
+	}
+	if err := d.space.checkOpen(); err != nil {
 		return nil, err
 	}
 	p, err := d.openDatabase(partition, path, open, false)
@@ -256,7 +260,7 @@ func (d *Dir) create(id aggregator.Identity, progress aggregator.Progress) (*Par
 	case id.Partition < 0 || progress.Position < 0:
 		return nil, fmt.Errorf("partition %d at position %d: neither may be negative", id.Partition, progress.Position)
 	case !id.Definition.Equal(d.opts.codec.definition):
-		return nil, ErrOtherDefinition
+		return nil, errOther
 	}
 	if err := d.space.check(); err != nil {
 		return nil, err

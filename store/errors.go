@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"tidemark/aggregator"
 )
 
 var (
@@ -20,9 +22,9 @@ var (
 	ErrCorrupt = errors.New("state is damaged")
 	// ErrExists is returned by Create for a partition that has a state.
 	ErrExists = errors.New("state exists already")
-	// ErrOtherDefinition is returned when a state would be changed that was
-	// made by another definition than the program's.
-	ErrOtherDefinition = errors.New("state is of another definition")
+	// errOther is returned when a state would be changed that was made by
+	// another definition than the program's.
+	errOther = fmt.Errorf("the state is of %w", aggregator.ErrOtherDefinition)
 	// ErrSeeded is returned by Seed, Guards and Drop for a state whose history
 	// is in, whole.
 	ErrSeeded = errors.New("the history is in the state already")

@@ -198,10 +198,10 @@ func TestOtherDefinitionIsNotRewritten(t *testing.T) {
 	if got := s.Identity().Definition; !got.Equal(definition("sum")) {
 		t.Errorf("definition %+v", got)
 	}
-	if err := s.Apply(sorted(nil), aggregator.Progress{Position: 9, Seeded: true}); !errors.Is(err, store.ErrOtherDefinition) {
+	if err := s.Apply(sorted(nil), aggregator.Progress{Position: 9, Seeded: true}); !errors.Is(err, aggregator.ErrOtherDefinition) {
 		t.Errorf("apply: %v", err)
 	}
-	if _, err := d.Create(identity(1), aggregator.Progress{}); !errors.Is(err, store.ErrOtherDefinition) {
+	if _, err := d.Create(identity(1), aggregator.Progress{}); !errors.Is(err, aggregator.ErrOtherDefinition) {
 		t.Errorf("create: %v", err)
 	}
 	if err := d.Close(); err != nil {

@@ -36,7 +36,7 @@ func (l layout) acquire(lock func(path string) (io.Closer, error), wait time.Dur
 		file, err := lock(l.lock())
 		if err == nil {
 			h := &hold{l, file}
-			if err := h.sign(); err != nil {
+			if err := h.sign(); err != nil && !isFull(err) {
 				return nil, errors.Join(fmt.Errorf("write %s: %w", l.holder(), err), file.Close())
 			}
 			return h, nil

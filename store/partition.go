@@ -105,7 +105,7 @@ func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Prog
 // caller leaves it where there is no error.
 func (p *Partition) begin() error {
 	if !p.writable {
-		return ErrOtherDefinition
+		return errOther
 	}
 	if !p.gate.enter() {
 		return aggregator.ErrClosing

@@ -15,6 +15,7 @@ import (
 
 const (
 	maxBallast = 16 << 20
+	openRoom   = 1 << 20
 	// fullPause is how long a write that found the disk full, with no ballast
 	// left to give, waits before its one retry. Pebble repeats failed flushes
 	// and compactions at once and for ever; this keeps them off the processor.
@@ -37,33 +38,57 @@ type space struct {
 }
 
 func newSpace(fs vfs.FS, path string, floor int64, log *slog.Logger) *space {
-	return &space{
+	s := &space{
 		fs: fs, path: path, floor: floor, size: min(floor/4, maxBallast),
 		ballast: fs.PathJoin(path, ballastName), log: log, closing: make(chan struct{}),
 	}
+	_, err := fs.Stat(s.ballast)
+	s.held = err == nil
+	return s
 }
 
 // check returns aggregator.ErrNoSpace, with the numbers, where less than the
 // floor is free. With room to spare it makes the ballast anew.
 func (s *space) check() error {
-	if s.floor < 0 {
-		return nil
-	}
-	usage, err := s.fs.GetDiskUsage(s.path)
-	if errors.Is(err, vfs.ErrUnsupported) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("ask for the free space of %s: %w", s.path, err)
-	}
-	free := int64(min(usage.AvailBytes, 1<<62))
-	if free < s.floor {
+	free, known, err := s.free()
+	switch {
+	case s.floor < 0 || err != nil || !known:
+		return err
+	case free < s.floor:
 		return fmt.Errorf("%w: %s is free at %s and state.min_free is %s", aggregator.ErrNoSpace, size(free), s.path, size(s.floor))
-	}
-	if free >= s.floor+2*s.size {
+	case free >= s.floor+2*s.size:
 		s.fill()
 	}
 	return nil
+}
+
+// checkOpen returns aggregator.ErrNoSpace where there is no room for the little
+// that opening a state writes, not even with the ballast given up.
+func (s *space) checkOpen() error {
+	free, known, err := s.free()
+	if err != nil || !known {
+		return err
+	}
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if free < openRoom && !held {
+		return fmt.Errorf("%w: %s is free at %s and opening a state takes up to %s", aggregator.ErrNoSpace, size(free), s.path, size(openRoom))
+	}
+	return nil
+}
+
+// free returns the bytes that are free; known is false where the system does
+// not tell.
+func (s *space) free() (free int64, known bool, err error) {
+	usage, err := s.fs.GetDiskUsage(s.path)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("ask for the free space of %s: %w", s.path, err)
+	}
+	return int64(min(usage.AvailBytes, 1<<62)), true, nil
 }
 
 // fill makes the ballast where it is missing. It is a help, not a condition: a
@@ -100,11 +125,8 @@ func (s *space) full() {
 }
 
 // writeBallast fills a file with bytes that no file system can store in less
-// room. An existing file of the size is kept.
+// room.
 func writeBallast(fs vfs.FS, path string, bytes int64) error {
-	if info, err := fs.Stat(path); err == nil && info.Size() == bytes {
-		return nil
-	}
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err

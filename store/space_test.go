@@ -192,6 +192,7 @@ func TestS04BallastBuysTheRoomToClose(t *testing.T) {
 	if got := ballast(); got != 0 {
 		t.Errorf("a ballast of %d bytes on a full disk", got)
 	}
+	free(2 << 20)
 	p = openPartition(t, d, 0)
 	if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
 		t.Errorf("after it %v at %d", got, at)
@@ -218,5 +219,43 @@ func TestS04RealDisk(t *testing.T) {
 	}
 	if _, err := d.Open(0); !errors.Is(err, aggregator.ErrNoState) {
 		t.Errorf("open: %v", err)
+	}
+}
+
+// A restart on a full disk says so, as a thing to wait for, and ends nothing;
+// a ballast from the life before is given up for it.
+func TestS04RestartOnAFullDisk(t *testing.T) {
+	for _, ballast := range []bool{false, true} {
+		disk := vfs.NewMem()
+		free := func(bytes uint64) { disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: bytes, TotalBytes: 1 << 40}) }
+		free(1 << 30)
+		o := options(t).WithFS(disk)
+		o.MinFree = 8 << 20
+		d := openDir(t, "state", o)
+		apply(t, created(t, d, 0), map[string]int64{"a": 1}, 1)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !ballast {
+			if err := disk.Remove("state/ballast"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		free(0)
+		d = openDir(t, "state", o)
+		p, err := d.Open(0)
+		if !ballast {
+			if !errors.Is(err, aggregator.ErrNoSpace) || !strings.Contains(err.Error(), "0 B is free at state") {
+				t.Fatalf("open on a full disk: %v", err)
+			}
+			free(1 << 20) // below the floor, but enough to answer
+			p, err = d.Open(0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
+			t.Errorf("after it %v at %d", got, at)
+		}
 	}
 }
