@@ -116,17 +116,16 @@ func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
 // opened is open, again and again, since the file of a secret may come later;
 // nil where ctx ends.
 func (g *Group) opened(ctx context.Context, dial *dialer, eager bool) sarama.ConsumerGroup {
-	for waits := newWaits(); ; {
+	waits := newWaits()
+	for {
 		group, err := g.open(dial, eager)
-		if err == nil {
-			return group
+		if err != nil {
+			g.problem(err)
 		}
-		g.problem(err)
-		if !waits.sleep(ctx) {
-			break
+		if err == nil || !waits.sleep(ctx) {
+			return group // nil with err
 		}
 	}
-	return nil
 }
 
 func (g *Group) open(dial *dialer, eager bool) (sarama.ConsumerGroup, error) {
