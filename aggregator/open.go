@@ -28,6 +28,7 @@ func (t *task) openState(ctx context.Context, decided func()) (store Store, err 
 	}
 	id := store.Identity()
 	if err := t.take(ctx, store); err != nil {
+		t.totals.show(store.Progress()) // it stands where it stood, though it is not gone on with
 		return nil, errors.Join(err, store.Close())
 	}
 	if store.Progress().Seeded {

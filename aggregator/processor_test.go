@@ -413,6 +413,7 @@ func TestK04TopicRecreated(t *testing.T) {
 		if s := r.until(0, "paused", paused); s.Answers {
 			t.Error("it answers, though it was never live in this claim")
 		}
+		r.until(0, "where the state stands", func(s PartitionStatus) bool { return s.Position == 1 && s.Counts.Results[Folded] == 1 })
 	})
 	t.Run("while running", func(t *testing.T) {
 		r := newRig(t, 1)

@@ -52,6 +52,13 @@ func (t *totals) open(s Store) {
 	t.active.Reset(t.progress.Position)
 }
 
+// show makes the progress of a state that is not opened seen in the summary.
+func (t *totals) show(p Progress) {
+	t.mu.Lock()
+	t.progress = p
+	t.mu.Unlock()
+}
+
 // close ends reading: later reads get ErrClosing, those under way are waited
 // for. The caller closes the store it gets back, nil where none was open.
 func (t *totals) close() Store {
