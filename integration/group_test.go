@@ -20,6 +20,7 @@ func TestK07ThreeMembersJoinAndLeaveUnderLoad(t *testing.T) {
 	for i := range members {
 		members[i] = newService(t, settings{query: salesQuery(topic), group: group})
 		members[i].start()
+		members[i].alive()
 	}
 
 	o := newOracle(7, 500)
@@ -38,6 +39,7 @@ func TestK07ThreeMembersJoinAndLeaveUnderLoad(t *testing.T) {
 		switch {
 		case !m.running():
 			m.start()
+			m.alive()
 		case rnd.IntN(2) == 0:
 			m.stop()
 		default:

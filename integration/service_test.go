@@ -141,6 +141,19 @@ func (s *service) running() bool {
 	}
 }
 
+// alive waits until /healthz says so: from then on it answers, and signals have
+// their meaning.
+func (s *service) alive() {
+	s.t.Helper()
+	s.until(30*time.Second, "alive", func() error {
+		code, body, err := s.get("/healthz")
+		if err == nil && code != 200 {
+			err = fmt.Errorf("%d %s", code, body)
+		}
+		return err
+	})
+}
+
 // ready waits until /readyz says so.
 func (s *service) ready() {
 	s.t.Helper()
@@ -232,6 +245,17 @@ func (s *service) tail() string {
 		text = text[len(text)-most:]
 	}
 	return string(text)
+}
+
+// logs waits until the log says what, in any case.
+func (s *service) logs(what string) {
+	s.t.Helper()
+	s.until(60*time.Second, "log of "+what, func() error {
+		if !strings.Contains(strings.ToLower(s.tail()), what) {
+			return fmt.Errorf("the log says\n%s", s.tail())
+		}
+		return nil
+	})
 }
 
 // find returns what the log says from the mark on, "" where it is not there.
