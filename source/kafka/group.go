@@ -162,9 +162,10 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 		began := time.Now()
 		err := g.session(ctx, group, dial, h)
 		g.state.left()
+		if ctx.Err() != nil {
+			break
+		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case errors.Is(err, sarama.ErrFencedInstancedId):
 			return fmt.Errorf("group.instance.id %q in group %s: %w; give each member an id of its own", g.cfg.GroupInstanceID, g.cfg.GroupID, ErrInstanceFenced)
 		case errors.Is(err, sarama.ErrInconsistentGroupProtocol):
@@ -175,9 +176,7 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 		if time.Since(began) > 10*time.Second {
 			waits.reset()
 		}
-		if !waits.sleep(ctx) {
-			return nil
-		}
+		waits.sleep(ctx)
 	}
 	return nil
 }
