@@ -160,18 +160,10 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	waits := newWaits()
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := g.session(ctx, group, dial, h)
+		err := g.forGood(g.session(ctx, group, dial, h))
 		g.state.left()
-		if ctx.Err() != nil {
-			break
-		}
-		switch {
-		case errors.Is(err, sarama.ErrFencedInstancedId):
-			return fmt.Errorf("group.instance.id %q in group %s: %w; give each member an id of its own", g.cfg.GroupInstanceID, g.cfg.GroupID, ErrInstanceFenced)
-		case errors.Is(err, sarama.ErrInconsistentGroupProtocol):
-			return errOldMembers
-		case err != nil:
-			g.problem(err)
+		if err != nil {
+			return err
 		}
 		if time.Since(began) > 10*time.Second {
 			waits.reset()
@@ -181,8 +173,23 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	return nil
 }
 
+// forGood is what a session's error means where joining again does not help,
+// and nil where it may.
+func (g *Group) forGood(err error) error {
+	switch {
+	case errors.Is(err, sarama.ErrFencedInstancedId):
+		return fmt.Errorf("group.instance.id %q in group %s: %w; give each member an id of its own", g.cfg.GroupInstanceID, g.cfg.GroupID, ErrInstanceFenced)
+	case errors.Is(err, sarama.ErrInconsistentGroupProtocol):
+		return errOldMembers
+	case err != nil && !errors.Is(err, context.Canceled):
+		g.problem(err)
+	}
+	return nil
+}
+
 // session is one Consume. When ctx ends it does not wait for a rebalance that
-// others hold up: it leaves by a request of its own and cuts the connections.
+// others hold up: it leaves by a request of its own, cuts the connections, and
+// has no error.
 func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *dialer, h *claims) error {
 	done := make(chan error, 1)
 	go func() { done <- group.Consume(ctx, []string{g.cfg.Topic}, h) }()
@@ -196,7 +203,8 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	for late := false; !late && !g.state.onlyJoining(); {
 		select {
 		case err := <-done:
-			return err
+			g.log.Debug("group session has ended", "err", err)
+			return nil
 		case <-g.released:
 		case <-limit.C:
 			late = true
@@ -204,7 +212,8 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	}
 	g.leave(ctx)
 	dial.sever()
-	return <-done
+	g.log.Debug("group session was cut off", "err", <-done)
+	return nil
 }
 
 // close leaves the group, where sarama is one of its members still, and closes
