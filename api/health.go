@@ -43,9 +43,9 @@ func (s *Server) notReady() (why []string) {
 	case s.drain.hasBegun():
 		return []string{"this member is shutting down"}
 	case !view.Assigned:
-		return []string{"the first assignment has not come"}
+		return []string{because("the first assignment has not come", view.Problem)}
 	case view.Silent:
-		return []string{"no heartbeat was answered for a session timeout"}
+		return []string{because("no heartbeat was answered for a session timeout", view.Problem)}
 	}
 	here := map[int32]bool{}
 	for _, st := range s.reader.Status() {
@@ -70,6 +70,14 @@ func (s *Server) notReady() (why []string) {
 		}
 	}
 	return why
+}
+
+// because adds a cause where one is known.
+func because(what, cause string) string {
+	if cause == "" {
+		return what
+	}
+	return what + ": " + cause
 }
 
 // degraded says which partitions have too many bad records of late.

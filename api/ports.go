@@ -35,6 +35,7 @@ type View struct {
 	Generation int32    // of the assignment
 	Assigned   bool     // the first assignment has come, be it an empty one
 	Silent     bool     // no heartbeat was answered for a session timeout
+	Problem    string   // why the member is not in the group now, "" where it is or nothing is known
 	Partitions int32    // of the topic as it is now, 0 until that is known
 	Members    []Member // all of the group, idle ones too
 }

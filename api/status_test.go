@@ -116,6 +116,6 @@ func TestReadiness(t *testing.T) {
 	ready(200, "ready") // a member without partitions
 	m.group.set(func(v *View) { v.Silent = true })
 	ready(503, "not_ready", "no heartbeat")
-	m.group.set(func(v *View) { v.Assigned = false })
-	ready(503, "not_ready", "first assignment")
+	m.group.set(func(v *View) { v.Assigned, v.Problem = false, "no broker answers" })
+	ready(503, "not_ready", "the first assignment has not come: no broker answers")
 }

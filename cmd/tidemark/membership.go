@@ -59,7 +59,7 @@ func (m *membership) View() api.View {
 		return v
 	}
 	s := group.Status()
-	v.Member, v.Assigned, v.Silent = s.MemberID, s.Assigned, s.Silent
+	v.Member, v.Assigned, v.Silent, v.Problem = s.MemberID, s.Assigned, s.Silent, s.Problem
 	v.Generation = s.Generation
 	for _, member := range s.Members {
 		v.Members = append(v.Members, api.Member{ID: member.ID, Address: member.Address, Partitions: member.Partitions})
