@@ -47,7 +47,7 @@ func (e *events) listener() *pebble.EventListener {
 				}
 			}
 			e.background.do(func(held int) {
-				e.log.Error("writing the state fails and is tried again", "err", err, "held_back", held)
+				e.log.Error("writing the state fails and is tried again", "err", err.Error(), "held_back", held)
 			})
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {

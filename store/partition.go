@@ -285,8 +285,15 @@ func (p *Partition) Close() error {
 	if !p.markClosed() {
 		return nil
 	}
-	err := p.flush()
-	return errors.Join(err, p.shutDown())
+	flushErr := p.flush()
+	err := p.shutDown()
+	if flushErr == nil && isFull(err) {
+		// All is durable; what a full disk has kept from being written is the
+		// end of the log that is not used.
+		p.events.log.Warn("closed on a full disk", "err", err.Error())
+		err = nil
+	}
+	return errors.Join(flushErr, err)
 }
 
 // markClosed is true for the first call.

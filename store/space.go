@@ -101,7 +101,7 @@ func (s *space) fill() {
 	}
 	s.held = true // also after a failure: not to be tried at each apply
 	if err := writeBallast(s.fs, s.ballast, s.size); err != nil {
-		s.log.Warn("cannot make the ballast file", "path", s.ballast, "err", err)
+		s.log.Warn("cannot make the ballast file", "path", s.ballast, "err", err.Error())
 	}
 }
 

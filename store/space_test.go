@@ -59,6 +59,7 @@ func TestS04BelowTheFloorNothingIsApplied(t *testing.T) {
 type fullDisk struct {
 	*vfs.MemFS
 	full    atomic.Bool
+	logs    atomic.Bool // writes to Pebble's log fail
 	ballast atomic.Bool // its removal makes room
 	failed  atomic.Int64
 }
@@ -66,6 +67,8 @@ type fullDisk struct {
 func (f *fullDisk) fs() vfs.FS {
 	return removals{errorfs.Wrap(f.MemFS, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch {
+		case f.logs.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite:
+			return &fs.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
 		case !f.full.Load() || !strings.HasSuffix(op.Path, ".sst"):
 			return nil
 		case op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate:
@@ -257,5 +260,22 @@ func TestS04RestartOnAFullDisk(t *testing.T) {
 		if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
 			t.Errorf("after it %v at %d", got, at)
 		}
+	}
+}
+
+// A disk that is found full only after all was flushed costs nothing.
+func TestS04ClosesOnADiskThatFillsAfterTheFlush(t *testing.T) {
+	disk := &fullDisk{MemFS: vfs.NewMem()}
+	d := openDir(t, "state", options(t).WithFS(disk.fs()))
+	p := created(t, d, 0)
+	apply(t, p, map[string]int64{"a": 1}, 1)
+	disk.logs.Store(true)
+	if err := p.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	disk.logs.Store(false)
+	p = openPartition(t, d, 0)
+	if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
+		t.Errorf("after it %v at %d", got, at)
 	}
 }
