@@ -185,6 +185,9 @@ func (m *memStates) Open(partition int32) (Store, error) {
 	if s == nil {
 		return nil, ErrNoState
 	}
+	if m.noSpace {
+		return nil, fmt.Errorf("the disk has 0 bytes left: %w", ErrNoSpace)
+	}
 	if s.open {
 		return nil, fmt.Errorf("the state of partition %d is open already", partition)
 	}
@@ -197,6 +200,9 @@ func (m *memStates) Create(id Identity, p Progress) (NewStore, error) {
 	defer m.mu.Unlock()
 	if m.states[id.Partition] != nil {
 		return nil, fmt.Errorf("partition %d has a state already", id.Partition)
+	}
+	if m.noSpace {
+		return nil, fmt.Errorf("the disk has 0 bytes left: %w", ErrNoSpace)
 	}
 	s := &memState{identity: id, applies: []memApply{{progress: p}}, durable: 1, guards: map[string]event.Time{}, open: true}
 	m.states[id.Partition] = s

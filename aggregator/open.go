@@ -15,7 +15,10 @@ func (t *task) openState(ctx context.Context, decided func()) (store Store, err 
 	if err := t.awaitTopic(ctx); err != nil {
 		return nil, err
 	}
-	store, err = t.p.states.Open(t.partition)
+	err = t.insist(ctx, holdSpace, func() (err error) {
+		store, err = t.p.states.Open(t.partition)
+		return err
+	})
 	if errors.Is(err, ErrNoState) {
 		id, err := t.newIdentity(ctx)
 		if err != nil {
@@ -168,8 +171,12 @@ func hasSeed(id Identity) bool {
 func (t *task) create(ctx context.Context, id Identity, decided func()) (Store, error) {
 	t.note(id)
 	for {
-		store, err := t.p.states.Create(id, Progress{
-			Position: id.Cut.Start, Seeded: !id.HasHistory, Placement: allPartitioners,
+		var store NewStore
+		err := t.insist(ctx, holdSpace, func() (err error) {
+			store, err = t.p.states.Create(id, Progress{
+				Position: id.Cut.Start, Seeded: !id.HasHistory, Placement: allPartitioners,
+			})
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("make the state of partition %d: %w", t.partition, err)

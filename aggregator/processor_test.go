@@ -627,6 +627,30 @@ func TestS04NoSpace(t *testing.T) {
 	r.expect(0, "1", `{"userId":1,"sales":202,"revenue":202}`)
 }
 
+// TestS04NoSpaceAtStart: a state that cannot be opened or made for want of
+// room is waited for.
+func TestS04NoSpaceAtStart(t *testing.T) {
+	r := newRig(t, 1)
+	room := func(none bool) {
+		r.states.mu.Lock()
+		defer r.states.mu.Unlock()
+		r.states.noSpace = none
+	}
+	paused := func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "0 bytes") }
+	r.log.produce(0, sale(1, "1"))
+	for range 2 { // made, then opened
+		room(true)
+		r.start(0)
+		r.until(0, "paused", paused)
+		room(false)
+		r.caughtUp(0)
+		r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestApplyFails: a store that fails ends the process; nothing is skipped.
 func TestApplyFails(t *testing.T) {
 	r := newRig(t, 1)

@@ -78,7 +78,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Logger: s.log, Fatal: s.die,
 	})
 	if err != nil {
-		return fmt.Errorf("open the state directory %s: %w", s.cfg.State.Dir, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, states.Close()) }()
 
