@@ -1,0 +1,76 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+
+	"tidemark/aggregator"
+)
+
+// What a caller decides on. That another owner has the partition is
+// aggregator.ErrFenced, with the facts in a FencedError.
+var (
+	// ErrNoSnapshot: the store has no snapshot that could be taken.
+	ErrNoSnapshot = errors.New("no snapshot")
+	// ErrDamaged: a manifest or a file is missing, cut off or not what it was;
+	// the facts are in a DamagedError. The snapshot before it may be whole.
+	ErrDamaged = errors.New("snapshot is damaged")
+	// ErrNewer: a newer program wrote the manifest or the state.
+	ErrNewer = errors.New("snapshot is of a newer format")
+	// ErrOtherState: the lineage holds snapshots of another definition, topic
+	// or cut.
+	ErrOtherState = errors.New("snapshots are of another state")
+	// ErrNoBucket: the bucket or container does not exist, or this login may
+	// not see it.
+	ErrNoBucket = errors.New("no such bucket")
+	// ErrNotCreateOnly: the store overwrites what it was told to create only,
+	// so that two owners could not be told apart.
+	ErrNotCreateOnly = errors.New("store overwrites objects that were to be created only")
+	// ErrOccupied: the folder to restore into has files in it.
+	ErrOccupied = errors.New("folder is not empty")
+)
+
+// FencedError says who has the partition. It is aggregator.ErrFenced.
+type FencedError struct {
+	Lineage Lineage
+	Own     int64 // epoch of the owner that is fenced
+	Seq     int64 // the manifest that shows it
+	Epoch   int64 // of that manifest, -1 where it cannot be read
+	Writer  string
+}
+
+func (e *FencedError) Error() string {
+	if e.Epoch < 0 {
+		return fmt.Sprintf("snapshot %d of %s is another owner's: %v", e.Seq, e.Lineage, aggregator.ErrFenced)
+	}
+	return fmt.Sprintf("snapshot %d of %s was written in epoch %d by %s, this owner has epoch %d: %v",
+		e.Seq, e.Lineage, e.Epoch, e.Writer, e.Own, aggregator.ErrFenced)
+}
+
+func (e *FencedError) Unwrap() error { return aggregator.ErrFenced }
+
+// DamagedError says what of a snapshot is damaged. It is ErrDamaged.
+type DamagedError struct {
+	Lineage Lineage
+	Seq     int64
+	Object  string // key of the object
+	Name    string // of the file, "" for the manifest
+	Reason  string
+}
+
+func (e *DamagedError) Error() string {
+	what := "its manifest"
+	if e.Name != "" {
+		what = "file " + e.Name
+	}
+	return fmt.Sprintf("snapshot %d of %s: %s (object %s) %s: %v", e.Seq, e.Lineage, what, e.Object, e.Reason, ErrDamaged)
+}
+
+func (e *DamagedError) Unwrap() error { return ErrDamaged }
+
+// What a bucket says.
+var (
+	errExists   = errors.New("object exists")
+	errNotFound = errors.New("object does not exist")
+	errRefused  = errors.New("the store refuses it") // permission, an argument: no repetition mends it
+)

@@ -1,0 +1,25 @@
+package snapshot
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// link gives the file temp the name name, unless there is one: fs.ErrExist.
+// Where the file system has no hard links it is renamed without replacing.
+func link(temp, name string) error {
+	err := os.Link(temp, name)
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EMLINK) {
+		return err
+	}
+	rerr := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, name, unix.RENAME_NOREPLACE)
+	if errors.Is(rerr, unix.EINVAL) || errors.Is(rerr, unix.ENOSYS) {
+		return err // it has neither: say what is missing
+	}
+	if rerr != nil {
+		return &os.LinkError{Op: "rename", Old: temp, New: name, Err: rerr}
+	}
+	return nil
+}

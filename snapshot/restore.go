@@ -1,0 +1,337 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// RestoreOptions tune a restore. The zero value works.
+type RestoreOptions struct {
+	// Reuse are folders with files that may be those of the snapshot: they are
+	// compared by their sums, and linked or copied instead of downloaded. A
+	// table is linked, so nobody may write into it; nobody does.
+	Reuse []string
+	// Progress is told how many bytes are there of those that are needed; one
+	// call at a time.
+	Progress func(have, need int64)
+}
+
+// The folders that a restore into dir makes beside it. Neither is a state.
+const (
+	partsSuffix  = ".parts"     // what was downloaded, by sum; kept when the restore fails
+	layoutSuffix = ".restoring" // the files under their names
+)
+
+// Restore makes the folder dir, which must not exist or be empty, with the
+// files of the snapshot, each compared with its size and sum. On return it is
+// whole and durable; before that there is no dir, also after a crash. What was
+// downloaded of a restore that did not end is kept beside dir and used by the
+// next one into it, of this snapshot or another; Forget removes it.
+//
+// A *DamagedError, which is ErrDamaged, where the snapshot is not whole: the
+// one before may be. ErrNewer where the state is of a newer format than
+// Options.Format; ErrOccupied where dir has files.
+func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts RestoreOptions) error {
+	began := time.Now()
+	r := &restoration{s: s, m: m, dir: dir, opts: opts, parts: dir + partsSuffix, layout: dir + layoutSuffix}
+	if err := r.run(ctx); err != nil {
+		return fmt.Errorf("restore snapshot %d of %s into %s: %w", m.Seq, m.Lineage, dir, err)
+	}
+	seconds := time.Since(began).Seconds()
+	s.opts.Observer.Restored(r.loaded, seconds)
+	s.log.Info("snapshot is restored", "topic", m.Lineage.Topic, "partition", m.Lineage.Partition, "seq", m.Seq,
+		"position", m.Position(), "bytes", m.Bytes(), "downloaded", r.loaded, "seconds", seconds)
+	return nil
+}
+
+// RestoreNewest restores the newest snapshot of l that is whole and that
+// accept, where not nil, takes, and returns it. Damaged ones are logged and
+// passed over. ErrNoSnapshot where none is left, with the damage where it is
+// that.
+func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept func(*Manifest) bool, opts RestoreOptions) (*Manifest, error) {
+	var damaged []*Manifest
+	errs := []error{ErrNoSnapshot}
+	for range maxRounds {
+		k, err := s.look(ctx, l)
+		if err != nil {
+			return nil, fmt.Errorf("look for the newest snapshot of %s: %w", l, err)
+		}
+		m := next(k, damaged, accept)
+		for seq, err := range k.unreadable {
+			if m != nil && seq < m.Seq {
+				continue
+			}
+			if !s.passOver(l, seq, err) {
+				return nil, fmt.Errorf("look for the newest snapshot of %s: %w", l, err)
+			}
+			if m == nil {
+				errs = append(errs, err)
+			}
+		}
+		if m == nil {
+			break
+		}
+		err = s.Restore(ctx, m, dir, opts)
+		if err == nil {
+			return m, nil
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return nil, err
+		}
+		s.log.Error("a snapshot cannot be restored; trying another", "topic", l.Topic, "partition", l.Partition, "seq", m.Seq, "err", err)
+		damaged = append(damaged, m)
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("restore the newest snapshot of %s: %w", l, errors.Join(errs...))
+}
+
+// next is the newest readable snapshot that does not stand on the files of one
+// that is damaged.
+func next(k *look, damaged []*Manifest, accept func(*Manifest) bool) *Manifest {
+	for _, m := range k.readable {
+		if !slices.ContainsFunc(damaged, m.sameFiles) && (accept == nil || accept(m)) {
+			return m
+		}
+	}
+	return nil
+}
+
+// Forget removes what a restore into dir that did not end has left.
+func Forget(dir string) error {
+	if err := errors.Join(os.RemoveAll(dir+layoutSuffix), os.RemoveAll(dir+partsSuffix)); err != nil {
+		return fmt.Errorf("remove what was restored for %s: %w", dir, err)
+	}
+	return nil
+}
+
+// restoration is one restore.
+type restoration struct {
+	s             *Store
+	m             *Manifest
+	dir           string
+	parts, layout string
+	opts          RestoreOptions
+
+	mu     sync.Mutex
+	have   int64 // bytes of the snapshot that are in parts
+	loaded int64 // bytes downloaded
+}
+
+func (r *restoration) run(ctx context.Context) error {
+	if most := r.s.opts.Format; most > 0 && r.m.Format > most {
+		return fmt.Errorf("%w: the state is of format %d, this program reads up to %d", ErrNewer, r.m.Format, most)
+	}
+	if err := vacant(r.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.parts, 0o755); err != nil {
+		return err
+	}
+	r.told(0, 0)
+	if err := r.gather(ctx); err != nil {
+		return err
+	}
+	if err := r.lay(); err != nil {
+		return err
+	}
+	return r.install()
+}
+
+// vacant says whether a folder can be made at dir.
+func vacant(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(entries) > 0 {
+		err = ErrOccupied
+	}
+	return err
+}
+
+// gather brings every content of the snapshot into parts, under its sum.
+func (r *restoration) gather(ctx context.Context) error {
+	need := make(map[string]File) // by sum
+	for _, f := range r.m.Files {
+		if f.Size > 0 {
+			need[f.SHA256] = f
+		}
+	}
+	local := r.index(need)
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(r.s.opts.Transfers)
+	for _, f := range r.m.Files {
+		if _, first := need[f.SHA256]; !first {
+			continue
+		}
+		delete(need, f.SHA256)
+		g.Go(func() error { return r.obtain(gctx, f, local) })
+	}
+	return g.Wait()
+}
+
+// index finds files in the folders to reuse that have the size of one that is
+// needed.
+func (r *restoration) index(need map[string]File) map[int64][]string {
+	sizes := make(map[int64]bool)
+	for _, f := range need {
+		sizes[f.Size] = true
+	}
+	found := make(map[int64][]string)
+	for _, dir := range r.opts.Reuse {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it was an offer: what is missing is downloaded
+		}
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil && info.Mode().IsRegular() && sizes[info.Size()] {
+				found[info.Size()] = append(found[info.Size()], filepath.Join(dir, e.Name()))
+			}
+		}
+	}
+	return found
+}
+
+// obtain makes the part of f.
+func (r *restoration) obtain(ctx context.Context, f File, local map[int64][]string) error {
+	part := filepath.Join(r.parts, f.SHA256)
+	if matches(part, f) {
+		r.told(f.Size, 0)
+		return nil
+	}
+	if err := remove(part); err != nil {
+		return err
+	}
+	for _, path := range local[f.Size] {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !matches(path, f) {
+			continue
+		}
+		if isTable(path) && isTable(f.Name) && os.Link(path, part) == nil {
+			r.told(f.Size, 0)
+			return nil
+		}
+		if err := copyFile(path, part); err == nil && matches(part, f) {
+			r.told(f.Size, 0)
+			return nil
+		}
+		if err := remove(part); err != nil {
+			return err
+		}
+	}
+	return r.download(ctx, f, part)
+}
+
+// matches says whether the file at path has the content of f.
+func matches(path string, f File) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() != f.Size {
+		return false
+	}
+	_, sum, err := hashFile(path)
+	return err == nil && sum == f.SHA256
+}
+
+// lay puts the parts under the names of the files. Tables share their bytes
+// with the part; what Pebble may write to is a copy.
+func (r *restoration) lay() error {
+	if err := r.s.opts.step("lay out"); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(r.layout); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.layout, 0o755); err != nil {
+		return err
+	}
+	for _, f := range r.m.Files {
+		part, name := filepath.Join(r.parts, f.SHA256), filepath.Join(r.layout, f.Name)
+		var err error
+		switch {
+		case f.Size == 0:
+			err = errors.Join(os.WriteFile(name, nil, 0o644), syncFile(name))
+		case isTable(f.Name) && os.Link(part, name) == nil:
+		default:
+			err = copyFile(part, name)
+		}
+		if err != nil {
+			return fmt.Errorf("lay out %s: %w", f.Name, err)
+		}
+	}
+	return syncDir(r.layout)
+}
+
+// install gives the folder its name, and removes the parts.
+func (r *restoration) install() error {
+	if err := r.s.opts.step("install"); err != nil {
+		return err
+	}
+	if err := remove(r.dir); err != nil { // at most an empty folder
+		return errors.Join(ErrOccupied, err)
+	}
+	if err := os.Rename(r.layout, r.dir); err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(r.dir)); err != nil {
+		return err
+	}
+	if err := r.s.opts.step("installed"); err != nil {
+		return err
+	}
+	return os.RemoveAll(r.parts)
+}
+
+// told counts bytes that are there now; loaded of them, or more, were
+// downloaded.
+func (r *restoration) told(have, loaded int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have += have
+	r.loaded += loaded
+	if r.opts.Progress != nil {
+		r.opts.Progress(r.have, r.needed())
+	}
+}
+
+// needed is the size of what is gathered: contents that several files share
+// count once.
+func (r *restoration) needed() (n int64) {
+	seen := make(map[string]bool)
+	for _, f := range r.m.Files {
+		if !seen[f.SHA256] {
+			n += f.Size
+		}
+		seen[f.SHA256] = true
+	}
+	return n
+}
+
+// copyFile makes a file with the bytes of another, durable but for its name.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}
