@@ -1,0 +1,165 @@
+package aggregator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"tidemark/query"
+)
+
+const salesQuery = `SELECT userId, count(*) AS sales, sum(revenue) AS revenue FROM sales GROUP BY userId`
+
+func compile(t testing.TB, sql string) *Program {
+	t.Helper()
+	def, err := query.Parse(sql)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(def, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// rig is a processor over fakes. Its disk and group survive its process.
+type rig struct {
+	t       *testing.T
+	log     *fakeLog
+	states  *memStates
+	commits *memCommits
+	seeder  *fakeSeeder
+	letters *fakeLetters
+	program *Program
+	tuning  Tuning
+
+	p      *Processor
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func newRig(t *testing.T, partitions int32) *rig {
+	program := compile(t, salesQuery)
+	log := newFakeLog("sales", partitions)
+	return &rig{
+		t: t, log: log, program: program, states: newMemStates(program), commits: &memCommits{},
+		seeder: &fakeSeeder{log: log, program: program}, letters: &fakeLetters{},
+		tuning: Tuning{Topic: "sales", ApplyRecords: 50, ApplyInterval: time.Millisecond, FlushInterval: time.Hour},
+	}
+}
+
+// start runs a processor with the partitions.
+func (r *rig) start(partitions ...int32) *rig {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.p = NewProcessor(Parts{
+		Program: r.program, Log: r.log, States: r.states, Seeder: r.seeder, Commits: r.commits,
+		Letters: r.letters, Logger: slog.New(slog.DiscardHandler),
+	}, r.tuning)
+	ended := make(chan error, 1)
+	p := r.p
+	go func() { ended <- p.Run(ctx) }()
+	r.cancel, r.ended = cancel, ended
+	r.t.Cleanup(func() { cancel(); <-ended })
+	for _, partition := range partitions {
+		r.p.Assign(partition)
+	}
+	return r
+}
+
+// stop ends the processor and returns what Run returned.
+func (r *rig) stop() error {
+	r.t.Helper()
+	r.cancel()
+	return r.end()
+}
+
+// end waits for the processor to end by itself.
+func (r *rig) end() error {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		close(r.ended)
+		return err
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("the processor does not end: %+v", r.p.Status())
+		return nil
+	}
+}
+
+// until waits for a condition on a partition.
+func (r *rig) until(partition int32, what string, cond func(PartitionStatus) bool) PartitionStatus {
+	r.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		var changed <-chan struct{}
+		if c := r.p.Changed(partition); c != nil {
+			changed = c
+		}
+		for _, s := range r.p.Status() {
+			if s.Partition == partition && cond(s) {
+				return s
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(5 * time.Millisecond): // some conditions are not announced
+		case <-deadline:
+			r.t.Fatalf("partition %d: not %s: %+v", partition, what, r.p.Status())
+		}
+	}
+}
+
+// caughtUp waits until a partition is live and holds all there is.
+func (r *rig) caughtUp(partition int32) {
+	r.t.Helper()
+	r.until(partition, "caught up", func(s PartitionStatus) bool {
+		_, end, err := r.log.Bounds(context.Background(), partition)
+		return err == nil && s.State == Live && s.Position == end
+	})
+}
+
+// stored is the position in a partition's store.
+func (r *rig) stored(partition int32) int64 {
+	r.states.mu.Lock()
+	defer r.states.mu.Unlock()
+	return r.states.states[partition].progress().Position
+}
+
+// row is the answer of one partition about one key, "" where it has none.
+func (r *rig) row(partition int32, key string) string {
+	r.t.Helper()
+	got, err := r.p.Get(context.Background(), partition, []byte(key))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return render(r.t, r.program, []byte(key), got.Total)
+}
+
+func render(t testing.TB, p *Program, key, total []byte) string {
+	t.Helper()
+	if total == nil {
+		return ""
+	}
+	sum := p.NewTotal()
+	if err := sum.Merge(total); err != nil {
+		t.Fatal(err)
+	}
+	return string(sum.AppendRow(nil, key, false))
+}
+
+// expect compares one row.
+func (r *rig) expect(partition int32, key, want string) {
+	r.t.Helper()
+	if got := r.row(partition, key); got != want {
+		r.t.Errorf("partition %d, key %s: got %s, want %s", partition, key, got, want)
+	}
+}
+
+func sale(user int, revenue string) string {
+	return fmt.Sprintf(`{"userId":%d,"revenue":%s}`, user, revenue)
+}
+
