@@ -41,9 +41,7 @@ func TestAnyRestart(t *testing.T) {
 				stopAt := rnd.Int64N(int64(at + 1))
 				r.until(0, "there", func(s PartitionStatus) bool { return s.Position >= stopAt })
 				crash := rnd.IntN(2) == 0
-				if err := r.stop(); err != nil {
-					t.Fatal(err)
-				}
+				r.stop()
 				if crash { // as if the last applies had never reached the disk
 					s := r.states.states[0]
 					s.durable = 1 + rnd.IntN(len(s.applies))
@@ -53,9 +51,7 @@ func TestAnyRestart(t *testing.T) {
 			r.start(0)
 			r.caughtUp(0)
 			status := r.p.Status()[0]
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
-			}
+			r.stop()
 			if n := status.Counts.Consumed(); n != int64(len(values)) {
 				t.Errorf("the counts add up to %d, %d records were consumed", n, len(values))
 			}
@@ -169,9 +165,7 @@ func TestK01Gap(t *testing.T) {
 	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
 	r.start(0)
 	r.caughtUp(0)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.log.produce(0, sale(1, "10"), sale(1, "10"), sale(1, "1"))
 	r.log.trim(0, 5)
 	r.start(0)
@@ -179,16 +173,12 @@ func TestK01Gap(t *testing.T) {
 	if s.Gap != 2 || s.Answers || !strings.Contains(s.Reason, "removed 2 records") || !strings.Contains(s.Reason, "on_gap: accept") {
 		t.Errorf("gap %d, answers %v: %s", s.Gap, s.Answers, s.Reason)
 	}
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.tuning.AcceptGap = true
 	r.start(0)
 	r.caughtUp(0)
 	r.expect(0, "1", `{"userId":1,"sales":4,"revenue":4}`)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.start(0)
 	r.caughtUp(0)
 	if s := r.p.Status()[0]; s.Gap != 2 || s.Position != 6 {
@@ -217,9 +207,7 @@ func TestPositionAboveEnd(t *testing.T) {
 	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
 	r.start(0)
 	r.caughtUp(0)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	lost := r.log.parts[0].records
 	r.log.edit(func() { r.log.parts[0].records, r.log.parts[0].next = nil, 1 })
 	r.start(0)
@@ -249,9 +237,7 @@ func TestK04TopicRecreated(t *testing.T) {
 		r.log.produce(0, sale(1, "1"))
 		r.start(0)
 		r.caughtUp(0)
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.stop()
 		recreate(r)
 		r.start(0)
 		if s := r.until(0, "paused", paused); s.Answers {
@@ -270,9 +256,7 @@ func TestK04TopicRecreated(t *testing.T) {
 		r.until(0, "back at what is of the old topic", func(s PartitionStatus) bool { return s.Position == 1 })
 		r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
 		r.expect(0, "2", "")
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.stop()
 		if at := r.stored(0); at != 1 {
 			t.Errorf("the state went to %d", at)
 		}
@@ -296,9 +280,7 @@ func TestOtherDefinition(t *testing.T) {
 	r := newRig(t, 1)
 	r.start(0)
 	r.caughtUp(0)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.program = compile(t, strings.Replace(salesQuery, "sum(revenue)", "max(revenue)", 1))
 	r.start(0)
 	err := r.end()
@@ -332,9 +314,7 @@ func TestB14LatestIsResolvedOnce(t *testing.T) {
 			r.log.produce(0, sale(1, "50"))
 			r.start(0)
 			r.caughtUp(0)
-			if err := r.stop(); err != nil {
-				t.Fatal(err)
-			}
+			r.stop()
 			r.log.produce(0, sale(1, "1.00"), sale(1, "1.00"), sale(1, "1.00"))
 			if lost {
 				delete(r.states.states, 0)
@@ -369,9 +349,7 @@ func TestK18GroupForgotten(t *testing.T) {
 	r.log.produce(0, sale(1, "1"))
 	r.start(0)
 	r.caughtUp(0)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	was := r.commits.commits[0]
 	r.commits.commits = nil
 	r.start(0)
@@ -409,9 +387,7 @@ func TestB12SeedingIsSharedAndWhole(t *testing.T) {
 	if s := r.p.Status(); s[0].State != Bootstrapping || s[0].Answers {
 		t.Errorf("during the pass: %+v", s[0])
 	}
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.seeder.passes, r.seeder.seed = nil, nil
 	r.start(0, 1, 2)
 	for p := range int32(3) {
@@ -431,9 +407,7 @@ func TestB12SeedingIsSharedAndWhole(t *testing.T) {
 	r.log.produce(one, sale(1, "0.90"))
 	r.caughtUp(one)
 	r.expect(one, "1", `{"userId":1,"sales":11,"revenue":101}`)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	r.start(0, 1, 2) // and it is not read again
 	r.caughtUp(one)
 	r.expect(one, "1", `{"userId":1,"sales":11,"revenue":101}`)
@@ -489,9 +463,7 @@ func TestS04NoSpaceAtStart(t *testing.T) {
 		room(false)
 		r.caughtUp(0)
 		r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
+		r.stop()
 	}
 }
 
@@ -522,9 +494,7 @@ func TestDeadLetterBeforePosition(t *testing.T) {
 	r.letters.mu.Unlock()
 	r.caughtUp(0)
 	r.expect(0, "1", `{"userId":1,"sales":2,"revenue":12}`)
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
+	r.stop()
 	if len(r.letters.sent) != 1 || r.letters.stored != 1 || r.letters.sent[0].Record.Offset != 2 || r.letters.sent[0].Error == "" {
 		t.Errorf("dead letters: %+v", r.letters.sent)
 	}

@@ -70,14 +70,16 @@ func (r *rig) start(partitions ...int32) *rig {
 	return r
 }
 
-// stop ends the processor and returns what Run returned.
-func (r *rig) stop() error {
+// stop ends the processor, without an error.
+func (r *rig) stop() {
 	r.t.Helper()
 	r.cancel()
-	return r.end()
+	if err := r.end(); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
-// end waits for the processor to end by itself.
+// end waits until the processor ends by itself and returns what Run returned.
 func (r *rig) end() error {
 	r.t.Helper()
 	select {
@@ -162,4 +164,3 @@ func (r *rig) expect(partition int32, key, want string) {
 func sale(user int, revenue string) string {
 	return fmt.Sprintf(`{"userId":%d,"revenue":%s}`, user, revenue)
 }
-
