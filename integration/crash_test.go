@@ -37,7 +37,7 @@ func TestKillNineAtRandomMoments(t *testing.T) {
 		query: salesQuery(topic),
 		// A static member comes back to its partitions without a wait.
 		kafka: "group.instance.id: " + unique(t, "member") + "\nsession.timeout.ms: 10000",
-		state: "apply_records: 5000\napply_interval: 100ms",
+		state: "apply_records: 5000\napply_interval: 60ms\nmemory: 16MiB",
 	})
 
 	o := newOracle(seed, 2000)
@@ -45,6 +45,7 @@ func TestKillNineAtRandomMoments(t *testing.T) {
 	cl := kafka(t)
 	// Each life gets its share of the events while it lives.
 	share := events / (kills + 1)
+	durable := map[int32]int64{}
 	for life := range kills {
 		s.start()
 		var load sync.WaitGroup
@@ -57,9 +58,13 @@ func TestKillNineAtRandomMoments(t *testing.T) {
 		if life%3 != 2 {
 			s.ready()
 		}
-		pause(t, time.Duration(rnd.IntN(700))*time.Millisecond)
+		pause(t, time.Duration(rnd.IntN(2500))*time.Millisecond)
 		s.kill()
+		durable = s.durable(durable)
 		load.Wait()
+	}
+	if len(durable) == 0 {
+		t.Error("no kill left anything durable: the restarts began at the beginning, which proves little")
 	}
 	o.feed(t, cl, topic, events-o.n)
 	s.start()
@@ -121,4 +126,43 @@ func TestO03SIGTERMWhileItStarts(t *testing.T) {
 		s.alive()
 		s.stop()
 	}
+}
+
+// durable looks at what a crash has left on disk: in each partition a prefix of
+// the log, whole, with its counts, and nothing that was durable before is gone.
+// It returns the positions above zero.
+func (s *service) durable(before map[int32]int64) map[int32]int64 {
+	s.t.Helper()
+	code, out, errs := command(s.t, "inspect", "--json", s.dir)
+	if code != 0 && len(before) == 0 {
+		return before // killed before there was any state
+	}
+	var in struct {
+		Partitions []struct {
+			Partition int32
+			Position  int64
+			Counts    map[string]int64
+		}
+	}
+	if err := decode([]byte(out), &in); err != nil || code != 0 {
+		s.t.Fatalf("inspect after a kill: exit %d, %v\n%s%s", code, err, out, errs)
+	}
+	after := map[int32]int64{}
+	for _, p := range in.Partitions {
+		var consumed int64
+		for _, n := range p.Counts {
+			consumed += n
+		}
+		if consumed != p.Position {
+			s.t.Errorf("partition %d is at %d on disk, and counts %d records", p.Partition, p.Position, consumed)
+		}
+		if p.Position < before[p.Partition] {
+			s.t.Errorf("partition %d is at %d on disk, and was at %d before", p.Partition, p.Position, before[p.Partition])
+		}
+		if p.Position > 0 {
+			after[p.Partition] = p.Position
+		}
+	}
+	s.t.Logf("on disk after the kill: %v", after)
+	return after
 }

@@ -25,8 +25,11 @@ import (
 )
 
 // flushInterval is how often applies are made durable: what a crash takes back
-// is folded again from the log.
-const flushInterval = 30 * time.Second
+// is folded again from the log. Each flush writes small files that compaction
+// merges, so there are many applies to one.
+func flushInterval(apply time.Duration) time.Duration {
+	return min(max(15*apply, time.Second), 30*time.Second)
+}
 
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
@@ -104,7 +107,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
-		FlushInterval: flushInterval, AcceptGap: s.cfg.OnGap == "accept",
+		FlushInterval: flushInterval(s.cfg.State.ApplyInterval), AcceptGap: s.cfg.OnGap == "accept",
 	})
 	group.processor = processor
 	s.registry.MustRegister(api.NewPartitionCollector(processor.Status, nil))
