@@ -22,8 +22,11 @@ type Owner struct {
 	turn   chan struct{} // holds one token: the right to write
 	next   int64         // number of the next manifest
 	unsure bool          // whether newest is the newest there is could not be asked
-	fenced *FencedError  // nil until another owner is found
-	sums   sums
+	// unsettled: a manifest was created, or may have been, and whether all its
+	// files stayed was not seen to the end.
+	unsettled bool
+	fenced    *FencedError // nil until another owner is found
+	sums      sums
 
 	mu     sync.Mutex
 	newest *Manifest // nil where there is none

@@ -26,7 +26,7 @@ const racer = "TIDEMARK_TEST_RACER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(racer) != "" {
-		os.Exit(race(os.Args[1:]))
+		os.Exit(2)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -233,5 +233,3 @@ func seqs(ms []*Manifest) (all []int64) {
 	}
 	return all
 }
-
-func race([]string) int { return 0 }

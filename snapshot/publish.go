@@ -61,7 +61,7 @@ func (o *Owner) publish(ctx context.Context, now State, c Checkpointer, dir stri
 	if err := o.fits(now, newest); err != nil {
 		return Published{}, err
 	}
-	if newest != nil && newest.holds(now) {
+	if newest != nil && newest.holds(now) && !o.unsettled {
 		return Published{Manifest: newest}, nil
 	}
 	state, files, err := o.checkpoint(ctx, now, c, dir)
@@ -77,12 +77,14 @@ func (o *Owner) publish(ctx context.Context, now State, c Checkpointer, dir stri
 		Lineage: o.lineage, Epoch: o.epoch, Writer: o.writer, Created: o.store.opts.Clock().UTC(),
 		Format: state.Format, Identity: state.Identity, Progress: state.Progress, Files: up.files,
 	}
+	o.unsettled = true
 	if err := o.number(ctx, m); err != nil {
 		return Published{}, err
 	}
 	if err := up.settle(ctx); err != nil {
 		return Published{}, err
 	}
+	o.unsettled = false
 	return Published{m, true, up.bytes.Load()}, nil
 }
 

@@ -175,6 +175,9 @@ func (s *Store) objects(ctx context.Context, prefix string) (all []object, err e
 
 // take takes a slot for moving an object; the function returned gives it back.
 func (s *Store) take(ctx context.Context) (func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	select {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil

@@ -52,7 +52,7 @@ func (u *upload) run(ctx context.Context) error {
 		return err
 	}
 	u.named, u.placed = make(map[string]string), make(map[string]string)
-	if newest := u.owner.Newest(); newest != nil {
+	if newest := u.owner.Newest(); newest != nil && !u.owner.unsettled {
 		for _, f := range newest.Files {
 			u.named[f.SHA256] = f.Object
 		}
