@@ -168,7 +168,7 @@ func (d Decimal) cmpSlow(e Decimal) int {
 	// outgrows 128 bits there is above the other, which does not.
 	u, _ := d.magnitude()
 	v, _ := e.magnitude()
-	ok := true
+	var ok bool
 	switch {
 	case d.scale < e.scale:
 		if u, ok = u.mulPow10(uint32(e.scale - d.scale)); !ok {

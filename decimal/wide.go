@@ -152,7 +152,7 @@ func fromBig(c *big.Int, scale int32) Decimal {
 	// Give up zeros in halving strides, so that a long tail of them is cheap.
 	q, r := new(big.Int), new(big.Int)
 	for step := uint(1) << 20; step > 0 && scale > 0; {
-		if int64(step) > int64(scale) || uint(c.TrailingZeroBits()) < step {
+		if int64(step) > int64(scale) || c.TrailingZeroBits() < step {
 			step >>= 1 // 10^step has step trailing zero bits
 			continue
 		}

@@ -29,7 +29,7 @@ func (e *Elements) Next() *Value {
 		return nil
 	}
 	v := &e.value
-	end := 0
+	var end int
 	switch c := b[0]; c {
 	case '"':
 		quote, escaped := textEnd(b, 1)

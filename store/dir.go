@@ -44,7 +44,7 @@ func Open(dir string, opts Options) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{opts: opts, open: make(map[int32]*Partition)}
-	disk, lock := vfs.FS(vfs.Default), lockFile
+	disk, lock := vfs.Default, lockFile
 	if opts.fs != nil {
 		disk, lock = opts.fs, func(path string) (io.Closer, error) {
 			c, err := opts.fs.Lock(path)

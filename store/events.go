@@ -28,7 +28,7 @@ type events struct {
 	stalls  atomic.Int64 // times that applies had to wait
 	stalled stopwatch
 
-	background, slow, stall, low throttle
+	background, stall, low throttle
 }
 
 func newEvents(log *slog.Logger, fatal func(reason string)) *events {
