@@ -123,3 +123,40 @@ func TestResultType(t *testing.T) {
 		}
 	}
 }
+
+// TestDecimals: how many decimals decimal(p,s) gives an expression.
+func TestDecimals(t *testing.T) {
+	const two, three = "CAST(b AS decimal(10,2))", "CAST(c AS decimal(10,3))"
+	for expr, want := range map[string]int32{
+		two:                                  2,
+		"CAST(b AS decimal(10))":             0,
+		"-" + two:                            2,
+		"COALESCE(" + two + ", 0)":           2,
+		"COALESCE(NULL, " + two + ", 0.125)": 3,
+		two + " + " + three + " - 1":         3,
+		two + " * " + three + " * 1.5":       6,
+		two + " * CAST(n AS bigint)":         2,
+		"CASE WHEN a THEN -" + two + " ELSE " + two + " END": 2,
+		"CASE WHEN a THEN " + two + " END":                   2,
+
+		"b":                                -1,
+		"1.50":                             -1,
+		"CAST(b AS bigint)":                -1,
+		"CAST(b AS decimal)":               -1,
+		two + " + b":                       -1,
+		two + " + CAST(b AS decimal)":      -1,
+		"COALESCE(" + two + ", b)":         -1,
+		"CAST(" + two + " AS string)":      -1,
+		"COALESCE(" + two + ", 'none')":    -1,
+		"CASE WHEN a THEN 1 ELSE TRUE END": -1,
+	} {
+		_, x := inAggregate(t, expr)
+		got := int32(-1)
+		if scale, ok := Decimals(x); ok {
+			got = scale
+		}
+		if got != want {
+			t.Errorf("%s: got %d, want %d", expr, got, want)
+		}
+	}
+}
