@@ -283,3 +283,27 @@ func TestValue(t *testing.T) {
 		t.Errorf("a key that came as text is %v %q", v.Kind, v.Bytes)
 	}
 }
+
+// With decimal(p,s) inside, the answer has s decimals: also where the cast
+// stands in a branch, under a minus, or under a cast to decimal alone.
+func TestDecimalsOfComputedArguments(t *testing.T) {
+	const money = "CAST(r AS decimal(10,2))"
+	for column, want := range map[string]string{
+		"sum(" + money + ")":              "-1.00",
+		"sum(-" + money + ")":             "1.00",
+		"sum(COALESCE(" + money + ", 0))": "-1.00",
+		"sum(CASE WHEN r < 0 THEN -" + money + " ELSE " + money + " END)": "5.00",
+		"sum(" + money + " * 2)":                   "-2.00",
+		"CAST(sum(" + money + ") AS decimal)":      "-1.00",
+		"CAST(sum(" + money + ") AS bigint)":       "-1",
+		"CAST(sum(" + money + ") AS decimal(9,1))": "-1.0",
+		"max(-" + money + ")":                      "3.00",
+		"collect_set(COALESCE(" + money + ", 0))":  "[-3.00,2.00]",
+		"count(" + money + ")":                     "2",
+		"avg(" + money + ")":                       "-0.5",
+		"sum(" + money + " + r)":                   "-2",
+	} {
+		r := selects(t, column+" AS x")
+		r.fold(`"r":2`, `"r":-3`).expect(`"x":` + want)
+	}
+}

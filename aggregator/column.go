@@ -70,14 +70,13 @@ func newColumn(a *query.Aggregate, opts Options) column {
 		c.acc, c.arg.want = collectSet{opts.SetLimit}, wantMembers
 	}
 	c.words = c.acc.words()
+	exact := a.Round == nil || *a.Round == query.Type{Name: query.TypeDecimal}
 	switch {
-	case a.Round != nil:
-		if a.Round.Name == query.TypeDecimal && a.Round.Precision > 0 {
-			c.fixed = a.Round.Scale
-		}
-	case a.Func != query.Avg && a.Func != query.Count && a.Arg != nil:
-		if t := resultType(a.Arg); t != nil && t.Name == query.TypeDecimal && t.Precision > 0 {
-			c.fixed = t.Scale
+	case a.Round != nil && a.Round.Precision > 0:
+		c.fixed = a.Round.Scale
+	case exact && a.Func != query.Avg && a.Func != query.Count && a.Arg != nil:
+		if scale, ok := query.Decimals(a.Arg); ok {
+			c.fixed = scale
 		}
 	}
 	return c
