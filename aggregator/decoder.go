@@ -81,6 +81,14 @@ type fault struct {
 	slot   int
 }
 
+// orEarlier is f, or g where its reason is looked for before f's.
+func (f fault) orEarlier(g fault) fault {
+	if f.reason == event.OK || g.reason != event.OK && g.reason < f.reason {
+		return g
+	}
+	return f
+}
+
 // Fold decodes r, folds it into delta and counts it there. An error is one of
 // the guard's; the record is then not counted. A record that is not folded
 // leaves no trace but in the counts.
@@ -200,8 +208,13 @@ func (d *Decoder) operand(c *column, o *operand) fault {
 		return fault{} // count stays 1
 	}
 	reason, slot := c.arg.read(&d.env, &o.value)
+	f := fault{reason, slot}
+	if c.by.want != wantNothing {
+		reason, slot = c.by.read(&d.env, &o.by)
+		return f.orEarlier(fault{reason, slot})
+	}
 	if reason != event.OK {
-		return fault{reason, slot}
+		return f
 	}
 	switch c.arg.want {
 	case wantPresence:
@@ -210,31 +223,31 @@ func (d *Decoder) operand(c *column, o *operand) fault {
 			o.count = 0
 		}
 	case wantMembers:
-		return fault{o.takeMembers(&d.elements, nil), slot}
+		f.reason = o.takeMembers(&d.elements, nil)
 	}
-	if c.by.want != wantNothing {
-		reason, slot = c.by.read(&d.env, &o.by)
-	}
-	return fault{reason, slot}
+	return f
 }
 
 // takeMembers makes o's set what its value holds: a scalar, or an array of
-// scalars, nulls left out. as converts each; nil leaves it as it is.
+// scalars, nulls left out. as converts each; nil leaves it as it is. Of the
+// members that are bad, the one whose reason is looked for first counts.
 func (o *operand) takeMembers(elements *event.Elements, as func(*event.Value) event.Reason) event.Reason {
 	o.clearSet()
 	if o.value.Kind != event.Array {
 		return o.takeMember(&o.value, as)
 	}
 	elements.Reset(o.value.Bytes)
+	first := fault{}
 	for v := elements.Next(); v != nil; v = elements.Next() {
 		if v.Kind == event.Array {
 			return event.WrongType
 		}
-		if reason := o.takeMember(v, as); reason != event.OK {
-			return reason
+		first = first.orEarlier(fault{reason: o.takeMember(v, as)})
+		if first.reason == event.WrongType {
+			break // no member's reason is looked for before
 		}
 	}
-	return event.OK
+	return first.reason
 }
 
 // takeMember adds one scalar, or nothing for a null, to o's set.

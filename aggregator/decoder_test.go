@@ -257,6 +257,29 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
+// Of several things that are wrong in one column the first reason counts,
+// whichever argument or member it is about.
+func TestFirstReasonOfAColumn(t *testing.T) {
+	r := newRows(t, "SELECT userId, max_by(x, y) AS best, collect_set(z) AS zs FROM sales GROUP BY userId", Options{})
+	for fields, want := range map[string]Outcome{
+		`"x":[1]`:                      {Bad, event.MissingField, "y"},
+		`"x":{},"y":null`:              {Bad, event.NullField, "y"},
+		`"x":1e50,"y":[]`:              {Bad, event.WrongType, "y"},
+		`"x":[],"y":1e50`:              {Bad, event.WrongType, "x"},
+		`"x":null,"y":[]`:              {Bad, event.NullField, "x"},
+		`"y":null`:                     {Bad, event.MissingField, "x"},
+		`"x":{},"y":[]`:                {Bad, event.WrongType, "x"},
+		`"x":1,"y":1,"z":[1e50,{}]`:    {Bad, event.WrongType, "z"},
+		`"x":1,"y":1,"z":[1e50,2,[3]]`: {Bad, event.WrongType, "z"},
+		`"x":1,"y":1,"z":[1,1e50,2]`:   {Bad, event.Overflow, "z"},
+		`"x":1e50,"y":1,"z":{}`:        {Bad, event.Overflow, "x"}, // columns before reasons
+	} {
+		if got := r.value(`{"userId":1,` + fields + `}`); got != want {
+			t.Errorf("{%s} is %v %v %q, want %v %q", fields, got.Result, got.Reason, got.Field, want.Reason, want.Field)
+		}
+	}
+}
+
 // Folding allocates nothing for a key that was seen before.
 func TestFoldAllocatesNothing(t *testing.T) {
 	r := newRows(t, `SELECT userId, shop, sum(a) AS a, avg(b) AS b, min(s) AS s, max(CAST(ts AS timestamp)) AS ts, first(s) AS f, last(s) AS l,

@@ -104,21 +104,19 @@ func (d *Documents) operand(c *column, f *field, o *operand) (has bool, _ fault)
 		o.value = values[f.value]
 		return true, fault{o.takeMembers(&d.elements, d.caster(f.as)), f.value}
 	}
-	if reason := d.take(c.arg.want, f.as, &values[f.value], &o.value); reason != event.OK {
-		return true, fault{reason, f.value}
-	}
-	if f.by >= 0 {
+	first := fault{d.take(c.arg.want, f.as, &values[f.value], &o.value), f.value}
+	switch {
+	case f.by >= 0:
 		reason := d.take(wantScalar, f.byAs, &values[f.by], &o.by)
-		return true, fault{reason, f.by}
-	}
-	if f.count >= 0 {
+		first = first.orEarlier(fault{reason, f.by})
+	case f.count >= 0:
 		reason := d.number(&values[f.count], o)
-		if reason == event.OK && o.count == 0 && !o.value.Num.IsZero() {
+		if first.reason == event.OK && reason == event.OK && o.count == 0 && !o.value.Num.IsZero() {
 			reason = event.BadNumber // a sum of nothing
 		}
-		return true, fault{reason, f.count}
+		first = first.orEarlier(fault{reason, f.count})
 	}
-	return true, fault{}
+	return true, first
 }
 
 // take makes v of src what is wanted of it, cast first where as is not nil.

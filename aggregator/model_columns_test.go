@@ -86,17 +86,17 @@ func asMembers(v modelValue) (modelValue, event.Reason) {
 		v, reason := asScalar(v)
 		return modelValue{kind: modelArray, list: []modelValue{v}}, reason
 	}
-	out := modelValue{kind: modelArray}
+	out, first := modelValue{kind: modelArray}, event.OK
 	for _, m := range v.list {
 		if m.isNull() {
 			continue
 		}
-		if _, reason := asScalar(m); reason != event.OK {
-			return v, reason
+		if _, reason := asScalar(m); reason != event.OK && (first == event.OK || reason < first) {
+			first = reason
 		}
 		out.list = append(out.list, m)
 	}
-	return out, event.OK
+	return out, first
 }
 
 // asMoney is CAST(x AS decimal(6,2)).

@@ -230,10 +230,14 @@ func (m *model) take(e *modelEvent) Outcome {
 		parts = append(parts, text)
 	}
 	for _, c := range m.columns {
+		out := Outcome{Result: Bad}
 		for _, a := range c.args {
-			if _, reason := a.read(e); reason != event.OK {
-				return Outcome{Bad, reason, a.path}
+			if _, reason := a.read(e); reason != event.OK && (out.Reason == event.OK || reason < out.Reason) {
+				out.Reason, out.Field = reason, a.path
 			}
+		}
+		if out.Reason != event.OK {
+			return out
 		}
 	}
 	key := parts[0]
