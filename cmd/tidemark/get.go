@@ -21,7 +21,7 @@ func (p *program) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get KEY...",
 		Short:   "Print one answer, as the HTTP interface gives it",
-		Long:    "Prints the answer for a key: one argument for each key column. The exit status is 1 where the key is absent.",
+		Long:    "Prints the answer for a key: one argument for each key column. The exit status is 1 where the key is absent, and 2 where it has another number of columns.",
 		Example: "  tidemark get 23\n  tidemark get eu 23 --server http://10.0.0.7:8080",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, keys []string) error {
@@ -31,6 +31,9 @@ func (p *program) get() *cobra.Command {
 			}
 			for i, k := range keys {
 				keys[i] = url.PathEscape(k)
+			}
+			if last := len(keys) - 1; keys[last] == "watch" {
+				keys[last] = "%77atch" // the text, and not the route
 			}
 			target := strings.TrimSuffix(base.String(), "/") + "/v1/aggregates/" + strings.Join(keys, "/")
 			req, err := http.NewRequestWithContext(cmd.Context(), http.MethodGet, target, nil)
@@ -51,10 +54,14 @@ func (p *program) get() *cobra.Command {
 				return fmt.Errorf("read the answer of %s: %w", server, err)
 			}
 			if resp.StatusCode == http.StatusOK {
-				_, err := p.stdout.Write(append(body, '\n'))
+				_, err := p.stdout.Write(body)
 				return err
 			}
-			return fmt.Errorf("%s answers %s: %s", server, resp.Status, problemDetail(body))
+			err = fmt.Errorf("%s answers %s: %s", server, resp.Status, problemDetail(body))
+			if resp.StatusCode == http.StatusBadRequest {
+				return usageError{err} // the key is all that was given
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&server, "server", "http://127.0.0.1:8080", "any member of the group")

@@ -119,8 +119,15 @@ func TestDemo(t *testing.T) {
 	if status, _, stderr := tidemark(t, nil, "get", "nobody", "--server", base); status != exitFailed || !strings.Contains(stderr, "not_found") {
 		t.Errorf("get nobody: status %d, %s", status, stderr)
 	}
-	if status, _, stderr := tidemark(t, nil, "get", "1", "2", "--server", base); status != exitFailed || !strings.Contains(stderr, "bad_request") {
-		t.Errorf("get 1 2: status %d, %s", status, stderr)
+	if _, body := get(t, base+"/v1/aggregates/1"); !strings.HasSuffix(stdout, "}\n") || strings.HasSuffix(stdout, "\n\n") || len(stdout) != len(body) {
+		t.Errorf("get 1 prints %q, and HTTP answers %q", stdout, body)
+	}
+	// A key of another number of columns, or of none, is an unusable argument.
+	for _, keys := range [][]string{{"1", "2"}, {"1", "watch"}, {""}} {
+		status, _, stderr := tidemark(t, nil, append([]string{"get", "--server", base}, keys...)...)
+		if status != exitUsage || !strings.Contains(stderr, "bad_request") {
+			t.Errorf("get %q: status %d, %s", keys, status, stderr)
+		}
 	}
 	cancel()
 	select {
