@@ -156,6 +156,9 @@ func (t *task) follow(ctx context.Context, decoder *Decoder, position int64) err
 			return err
 		}
 		t.wait("")
+		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords)); err != nil {
+			return err
+		}
 		began := time.Now()
 		if err := t.foldBatch(ctx, decoder, batch); err != nil {
 			return err
@@ -165,9 +168,6 @@ func (t *task) follow(ctx context.Context, decoder *Decoder, position int64) err
 		}
 		t.bounds(batch.LogStart, batch.End)
 		t.reached(t.totals.position())
-		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords)); err != nil {
-			return err
-		}
 	}
 }
 
