@@ -57,12 +57,11 @@ func (f *folder) create(ctx context.Context, key string, size int64, content io.
 		return found(err)
 	}
 	name := f.path(key)
-	for attempt := 0; ; attempt++ {
-		if err = f.ensure(filepath.Dir(name)); err != nil {
-			break
+	for range maxRounds {
+		if err = f.ensure(filepath.Dir(name)); err == nil {
+			err = link(temp, name)
 		}
-		err = link(temp, name)
-		if attempt > 0 || !errors.Is(err, fs.ErrNotExist) {
+		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		f.lost(filepath.Dir(name)) // a clean-up has just removed it
@@ -77,6 +76,9 @@ func (f *folder) create(ctx context.Context, key string, size int64, content io.
 	}
 	if rerr := remove(temp); err == nil {
 		err = rerr
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("its folder is removed each time it is made: %v", err) // not of a kind: it may be tried again
 	}
 	return found(err)
 }

@@ -21,12 +21,12 @@ import (
 	"tidemark/event"
 )
 
-// racer, in the environment, makes the test binary one of several publishers.
-const racer = "TIDEMARK_TEST_RACER"
+// child, in the environment, makes the test binary one of several processes.
+const child = "TIDEMARK_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(racer) != "" {
-		os.Exit(2)
+	if os.Getenv(child) != "" {
+		os.Exit(childMain())
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -60,8 +60,11 @@ func openBucket(ctx context.Context, rawURL string) (b bucket, name string, err 
 		if err != nil {
 			return nil, name, err
 		}
-		b, err := openFolder(filepath.Join(root, filepath.FromSlash(prefix)))
-		return b, name, err
+		f, err := openFolder(filepath.Join(root, filepath.FromSlash(prefix)))
+		if err != nil {
+			return nil, name, err
+		}
+		return f, name, nil
 	case "s3", "gs", "azblob", "mem":
 		prefix = strings.Trim(strings.Trim(u.Path, "/")+"/"+strings.Trim(prefix, "/"), "/")
 		if prefix != "" {
@@ -72,10 +75,22 @@ func openBucket(ctx context.Context, rawURL string) (b bucket, name string, err 
 		}
 		u.Path, u.RawPath, u.RawQuery = "", "", query.Encode()
 		b, err := openCloud(ctx, u, prefix)
-		return b, name, err
+		if err != nil {
+			return nil, name, &hidden{err, strings.ReplaceAll(err.Error(), u.String(), name)}
+		}
+		return b, name, nil
 	}
 	return nil, name, fmt.Errorf("scheme %q is none of file, s3, gs, azblob", u.Scheme)
 }
+
+// hidden is an error whose text had the whole URL in it, with parameters.
+type hidden struct {
+	err  error
+	text string
+}
+
+func (h *hidden) Error() string { return h.text }
+func (h *hidden) Unwrap() error { return h.err }
 
 // folderParams are parameters that gocloud.dev has for folders and that ask
 // for what is done here anyway.

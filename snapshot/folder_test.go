@@ -1,0 +1,116 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func openedFolder(t testing.TB) *folder {
+	t.Helper()
+	f, err := openFolder(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// An object appears whole or not at all.
+func TestFolderCreateFails(t *testing.T) {
+	f := openedFolder(t)
+	if err := f.create(t.Context(), "g/x", 5, io.MultiReader(strings.NewReader("ab"), &breaking{nil, 0})); !errors.Is(err, errFault) {
+		t.Errorf("content that breaks off: %v", err)
+	}
+	if err := f.create(t.Context(), "g/x", 5, strings.NewReader("abc")); err == nil {
+		t.Error("content that is too short")
+	}
+	if all := keys(t, f, ""); all != nil {
+		t.Errorf("objects %v", all)
+	}
+	if left, err := os.ReadDir(filepath.Join(f.root, tempFolder)); err != nil || len(left) > 0 {
+		t.Errorf("temporary files %v, %v", left, err)
+	}
+}
+
+// What others may leave in a folder is no object.
+func TestFolderListsObjectsAlone(t *testing.T) {
+	f := openedFolder(t)
+	s := openStore(t, f, Options{})
+	m := publish(t, claim(t, s, 3), 10)
+	dir := filepath.Join(f.root, filepath.FromSlash(lineage(3).manifests()))
+	for _, name := range []string{".hidden", "00000000000000000007.attrs", "00000000000000000008.3f2a.tmp", "8", "x"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "00000000000000000009"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "00000000000000000011")); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.List(t.Context(), lineage(3))
+	if err != nil || !slices.Equal(seqs(all.Manifests), []int64{m.Seq}) || all.Unreadable != nil {
+		t.Errorf("listed %v, %v, %v", seqs(all.Manifests), all.Unreadable, err)
+	}
+}
+
+// Folders that a clean-up removes while others create in them come back.
+func TestFolderForgottenMeanwhile(t *testing.T) {
+	f := openedFolder(t)
+	other, err := openFolder(f.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g sync.WaitGroup
+	done := make(chan struct{})
+	g.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				other.forget("a/b/")
+			}
+		}
+	})
+	for i := range 300 {
+		key := fmt.Sprint("a/b/c/", i)
+		if err := f.create(t.Context(), key, 1, bytes.NewReader([]byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(done)
+	g.Wait()
+}
+
+func TestFolderWithoutPermission(t *testing.T) {
+	if os.Geteuid() == 0 {
+		// Nothing is forbidden to root but what is not there.
+		if _, err := openFolder("/proc/self/none/x"); err != nil {
+			t.Logf("as root: %v", err)
+		}
+		return
+	}
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	f, err := openFolder(filepath.Join(root, "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.create(t.Context(), "a", 1, strings.NewReader("x")); !errors.Is(err, errRefused) {
+		t.Errorf("create where nothing may be written: %v", err)
+	}
+}
