@@ -53,6 +53,7 @@ type Log interface {
 type Observer interface {
 	Documents(n int)      // n more documents were read
 	Missing(field string) // one of them lacks the field
+	Retried()             // something is asked for again, or read again from its beginning
 	Seeded(seconds float64)
 }
 
@@ -413,4 +414,5 @@ type unobserved struct{}
 
 func (unobserved) Documents(int)  {}
 func (unobserved) Missing(string) {}
+func (unobserved) Retried()       {}
 func (unobserved) Seeded(float64) {}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"tidemark/aggregator"
@@ -22,11 +23,13 @@ type seen struct {
 	documents int
 	missing   map[string]int
 	seeded    int
+	retried   atomic.Int64
 	shown     []Progress
 }
 
 func (s *seen) Documents(n int)        { s.documents += n }
 func (s *seen) Missing(field string)   { s.missing[field]++ }
+func (s *seen) Retried()               { s.retried.Add(1) }
 func (s *seen) Seeded(seconds float64) { s.seeded++ }
 
 // run is one bootstrap of a test and what came of it.

@@ -60,7 +60,11 @@ func (s *shares) place(doc *Document) string {
 		at += ":" + strconv.FormatInt(doc.Line, 10)
 	}
 	if len(doc.ID) > 0 {
-		at += " (_id " + strconv.Quote(string(doc.ID)) + ")"
+		at += " (_id " + strconv.Quote(string(doc.ID))
+		if len(doc.Index) > 0 {
+			at += " of index " + string(doc.Index)
+		}
+		at += ")"
 	}
 	return at
 }

@@ -22,6 +22,7 @@ type Source interface {
 type Document struct {
 	Source []byte // its JSON text, the bytes as they were stored
 	ID     []byte // as the source names it; empty where it has no name
+	Index  []byte // that holds it, where the source reads several
 	Line   int64  // in a file, from 1; else 0
 	// Reason says what is wrong with what stands round the document, of which
 	// Field is at fault; Source is then empty.

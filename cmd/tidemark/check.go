@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -88,12 +87,12 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		}
 		steps = append(steps, outcome(s.Name, object, s.Detail, s.Err))
 	}
-	if path := cfg.History.File; path != "" {
-		f, err := os.Open(path)
-		if err == nil {
-			err = f.Close()
+	if cfg.HasHistory() {
+		more, err := tryHistory(ctx, cfg)
+		if err != nil {
+			return nil, err
 		}
-		steps = append(steps, outcome("history", path, "can be read", err))
+		steps = append(steps, more...)
 	}
 	if route, err := config.FindRoute(ctx, cfg.Kafka.BootstrapServers); err == nil {
 		address, err := config.Advertise(cfg.HTTP.Listen, cfg.HTTP.Advertise, cfg.HTTP.TLS.CertFile != "", route)

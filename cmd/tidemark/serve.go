@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -44,10 +43,6 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 	cfg, err := config.Load(file, p.getenv, opts)
 	if err != nil {
 		return nil, usageError{err}
-	}
-	if len(cfg.History.Elasticsearch.Addresses) > 0 {
-		return nil, usageError{errors.New("history.elasticsearch: this release reads a history from a file alone: " +
-			"export the index as NDJSON and set history.file")}
 	}
 	return cfg, nil
 }

@@ -241,7 +241,10 @@ func newSeeder(cfg *config.Config, log bootstrap.Log, logger *slog.Logger, obser
 		Logger: logger, Observer: observer,
 	}
 	if cfg.HasHistory() {
-		o.Source = bootstrap.NewFile(h.File)
+		var err error
+		if o.Source, err = newSource(cfg, logger, observer); err != nil {
+			return nil, err
+		}
 		o.Mapping = cfg.Mapping()
 		o.Partitioner = cfg.Kafka.Partitioner
 		o.MaxMissingShare = h.MaxMissingShare

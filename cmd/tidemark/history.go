@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"tidemark/bootstrap"
+	"tidemark/config"
+)
+
+// newSource is where the history comes from.
+func newSource(cfg *config.Config, logger *slog.Logger, observer bootstrap.Observer) (bootstrap.Source, error) {
+	if len(cfg.History.Elasticsearch.Addresses) == 0 {
+		return bootstrap.NewFile(cfg.History.File), nil
+	}
+	return newElastic(cfg.History.Elasticsearch, logger, observer)
+}
+
+func newElastic(es config.Elasticsearch, logger *slog.Logger, observer bootstrap.Observer) (*bootstrap.Elastic, error) {
+	source, err := bootstrap.NewElastic(bootstrap.ElasticOptions{
+		Addresses: es.Addresses, Index: es.Index, Query: es.Query,
+		Username: es.Username, Password: es.Password.Reveal(), APIKey: es.APIKey.Reveal(), CAFile: es.CAFile,
+		Slices: es.Slices, PageSize: es.PageSize, Logger: logger, Observer: observer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("history.elasticsearch: %w", err)
+	}
+	return source, nil
+}
+
+const (
+	// sampled is how many documents a check looks at, and shown how many of
+	// them it shows.
+	sampled = 100
+	shown   = 3
+)
+
+// tryHistory tries the source of the history, and shows its first documents as
+// the rows that they make.
+func tryHistory(ctx context.Context, cfg *config.Config) ([]checked, error) {
+	var steps []checked
+	var docs []*bootstrap.Document
+	var name string
+	if es := cfg.History.Elasticsearch; len(es.Addresses) > 0 {
+		source, err := newElastic(es, nil, nil)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		name = source.Name()
+		for _, s := range source.Check(ctx) {
+			steps = append(steps, outcome(s.Name, s.Object, s.Detail, s.Err))
+		}
+		if slices.ContainsFunc(steps, func(s checked) bool { return !s.OK && s.Object == name }) || !steps[len(steps)-1].OK {
+			return steps, nil
+		}
+		if docs, err = source.Sample(ctx, sampled); err != nil {
+			return append(steps, outcome("documents", name, "", err)), nil
+		}
+	} else {
+		source := bootstrap.NewFile(cfg.History.File)
+		name = source.Name()
+		var err error
+		docs, err = sampleFile(ctx, source)
+		steps = append(steps, outcome("history", name, "can be read", err))
+		if err != nil {
+			return steps, nil
+		}
+	}
+	rows, err := bootstrap.Preview(cfg.Program, cfg.Mapping(), name, docs)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return append(steps, judge(name, rows)...), nil
+}
+
+// sampleFile reads the first documents of a file.
+func sampleFile(ctx context.Context, source *bootstrap.File) (docs []*bootstrap.Document, err error) {
+	enough := errors.New("enough")
+	err = source.Read(ctx, func(d *bootstrap.Document) error {
+		own := *d
+		own.Source, own.ID = slices.Clone(d.Source), slices.Clone(d.ID)
+		if docs = append(docs, &own); len(docs) == sampled {
+			return enough
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return docs, err
+}
+
+// judge says what sampled documents come to: a step for all of them, which
+// fails where none is as it is wanted, and one for each of the first.
+func judge(name string, rows []bootstrap.Row) []checked {
+	if len(rows) == 0 {
+		return []checked{outcome("documents", name, "there are none: the totals start at zero", nil)}
+	}
+	lacks := map[string]int{}
+	for _, r := range rows {
+		if r.Fault != "" {
+			lacks["skipped, "+r.Fault]++
+		}
+		for _, field := range r.Missing {
+			lacks[field+" is missing or null"]++
+		}
+	}
+	all := outcome("documents", name, fmt.Sprintf("the first %d have all that is wanted", len(rows)), nil)
+	if len(lacks) > 0 {
+		texts := make([]string, 0, len(lacks))
+		for text, n := range lacks {
+			texts = append(texts, fmt.Sprintf("%s in %d", text, n))
+			all.OK = all.OK && n < len(rows)
+		}
+		slices.Sort(texts)
+		all.Detail = fmt.Sprintf("of the first %d: %s", len(rows), strings.Join(texts, "; "))
+	}
+	steps := []checked{all}
+	for _, r := range rows[:min(shown, len(rows))] {
+		detail := r.Row
+		if r.Fault != "" {
+			detail = "is skipped: " + r.Fault
+		}
+		if len(r.Missing) > 0 {
+			detail += ", without " + strings.Join(r.Missing, ", ")
+		}
+		steps = append(steps, outcome("document", r.Place, detail, nil))
+	}
+	return steps
+}
