@@ -69,11 +69,12 @@ func (l *badLog) end(r event.Reason, w *badWindow) {
 // badShareOf is how many records badShare looks back on.
 const badShareOf = 1000
 
-// badShare knows the share of bad records among the last thousand. The zero
-// value has seen none. One goroutine.
+// badShare knows the share of bad records among the last thousand, or among
+// all while they are fewer. The zero value has seen none. One goroutine.
 type badShare struct {
 	ring [badShareOf]bool
 	next int
+	seen int // up to badShareOf
 	bad  int
 }
 
@@ -89,9 +90,11 @@ func (s *badShare) add(bad bool) {
 	if s.next++; s.next == badShareOf {
 		s.next = 0
 	}
+	s.seen = min(s.seen+1, badShareOf)
 }
 
-func (s *badShare) thousandths() uint64 { return uint64(s.bad) }
+// share is from 0 to 1.
+func (s *badShare) share() float64 { return float64(s.bad) / float64(max(s.seen, 1)) }
 
 // sessionCounts are the counts of one partition in this process, kept when the
 // partition leaves and comes back.

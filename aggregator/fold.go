@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"tidemark/event"
@@ -216,7 +217,7 @@ func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch) er
 
 		gained.subtract(before)
 		t.session.add(gained)
-		t.share.Store(t.recent.thousandths())
+		t.share.Store(math.Float64bits(t.recent.share()))
 		if err != nil {
 			return fmt.Errorf("%w of partition %d: %w", errGuard, t.partition, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,7 @@ type task struct {
 
 	session *sessionCounts // of this process, kept over claims
 	recent  badShare       // of the folding goroutine; share is atomic
-	share   atomic.Uint64  // bad of the last thousand, in thousandths
+	share   atomic.Uint64  // bits of recent.share()
 }
 
 // hold is a kind of reason to be paused; several may hold at once.
@@ -206,7 +207,7 @@ func (t *task) status() PartitionStatus {
 		Placement: sum.Placement, Partitions: t.identity.Partitions,
 		Keys: keys, Bytes: bytes,
 		Cut: t.identity.Cut, Documents: sum.Documents, Seeded: sum.Seeded,
-		Session: t.session.get(), BadShare: float64(t.share.Load()) / badShareOf,
+		Session: t.session.get(), BadShare: math.Float64frombits(t.share.Load()),
 	}
 }
 
