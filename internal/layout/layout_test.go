@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,6 +134,39 @@ func TestEveryPackageHasARule(t *testing.T) {
 		free := strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "internal/") || pkg == "integration"
 		if !ruled && !free {
 			t.Errorf("package %s has no import rule: add one here and a line to docs/design.md", pkg)
+		}
+	}
+}
+
+// Each library has its line of why, and no line outlives its library.
+func TestEveryDependencyHasItsReason(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{} // by the names on the page
+	for _, quoted := range regexp.MustCompile("`[a-z0-9.]+\\.[a-z]+/[^`]+`|`gocloud.dev`").FindAllString(string(page), -1) {
+		used[strings.Trim(quoted, "`")] = false
+	}
+	for _, f := range goFiles(t) {
+		for _, imp := range f.imports {
+			if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") {
+				continue
+			}
+			found := false
+			for name := range used {
+				if imp == name || strings.HasPrefix(imp, name+"/") {
+					used[name], found = true, true
+				}
+			}
+			if !found {
+				t.Errorf("%s imports %s, of which docs/dependencies.md says nothing", f.name, imp)
+			}
+		}
+	}
+	for name, is := range used {
+		if !is {
+			t.Errorf("docs/dependencies.md gives a reason for %s, which nothing imports", name)
 		}
 	}
 }
