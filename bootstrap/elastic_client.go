@@ -74,7 +74,7 @@ func newClient(o ElasticOptions, authorities []byte) (*client, error) {
 	c.addresses = strings.Join(shown, ", ")
 	base, err := elasticsearch.NewBaseClient(elasticsearch.Config{
 		Addresses: addresses, Username: o.Username, Password: o.Password, APIKey: o.APIKey,
-		Transport:    c.plain,
+		Transport: c.plain, ConnectionPoolFunc: newNodes,
 		DisableRetry: true, // it would repeat pages of a scroll, each of which is sent once
 	})
 	if err != nil {

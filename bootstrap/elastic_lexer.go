@@ -73,7 +73,7 @@ func (l *lexer) more(bracket byte) bool {
 	return false
 }
 
-// name is the name of the next member, without its quotes and with its escapes.
+// name is the name of the next member.
 func (l *lexer) name() []byte {
 	if l.next() != '"' {
 		l.bad = true
@@ -81,6 +81,9 @@ func (l *lexer) name() []byte {
 	}
 	text := l.text()
 	l.take(':')
+	if bytes.IndexByte(text, '\\') >= 0 {
+		return []byte(unquoted(text))
+	}
 	return text
 }
 

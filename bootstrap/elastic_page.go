@@ -157,7 +157,9 @@ func (p *page) whole() error {
 	case p.timedOut:
 		return &passing{err: errors.New("the search timed out on the server and gave a part")}
 	case p.cutOff:
-		return &passing{err: errors.New("the search was ended early by the server and gave a part")}
+		return &passing{err: errCutOff}
 	}
 	return nil
 }
+
+var errCutOff = errors.New("the search was ended early by the server and gave a part")

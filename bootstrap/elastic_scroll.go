@@ -48,6 +48,9 @@ func (s *scrollSlice) next(ctx context.Context, p *page) error {
 	}{*newest, s.r.keep()}
 	err := s.r.patiently(ctx, func() error {
 		err := s.r.searchPage(ctx, "/_search/scroll", body, p)
+		if err == nil || errors.Is(err, errCutOff) {
+			return nil // some versions end each page of a scroll early, and say so
+		}
 		return s.repeatable(err)
 	})
 	if err != nil {

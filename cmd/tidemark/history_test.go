@@ -94,9 +94,9 @@ func TestO08CheckSaysWhatIsWrongWithTheHistory(t *testing.T) {
 	secure, _ := search.NewTLS(t, search.OpenSearch)
 	refusing := search.New(t, search.Elasticsearch)
 	refusing.Add("sales", 1, `{}`)
-	refusing.Fault = func(r search.Request) *search.Fault {
+	refusing.Script(func(r search.Request) *search.Fault {
 		return &search.Fault{Status: 401, Body: search.Refusal(401, "security_exception", "unable to authenticate")}
-	}
+	})
 	for history, want := range map[string][]string{
 		"{addresses: ['http://127.0.0.1:2'], index: sales}":                                      {"connect false nothing listens"},
 		"{addresses: ['http://no-such-host.invalid:9200'], index: sales}":                        {"name false history.elasticsearch.addresses"},

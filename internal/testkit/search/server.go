@@ -77,11 +77,10 @@ type Server struct {
 	URL      string
 	Flavour  Flavour
 	Nameless bool // no product header is sent
-	// Fault is asked about every request, one at a time; nil is no fault.
-	Fault func(Request) *Fault
 
 	http     *httptest.Server
 	mu       sync.Mutex
+	script   func(Request) *Fault
 	indices  map[string]*Index
 	aliases  map[string][]string
 	contexts map[string]*context
@@ -163,6 +162,14 @@ func (s *Server) Alias(name string, indices ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.aliases[name] = indices
+}
+
+// Script sets what is asked about every request from now on, one at a time; it
+// returns nil for no fault. nil is no fault at all.
+func (s *Server) Script(f func(Request) *Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = f
 }
 
 // OpenContexts is how many snapshots are open.
@@ -247,10 +254,10 @@ func (s *Server) note(c *call) *Fault {
 	s.counts[c.kind]++
 	req := Request{c.kind, s.counts[c.kind], c.r.Method, c.r.URL.RequestURI(), c.r.Header, c.content, c.context()}
 	s.requests = append(s.requests, req)
-	if s.Fault == nil {
+	if s.script == nil {
 		return nil
 	}
-	return s.Fault(req)
+	return s.script(req)
 }
 
 // resolve finds the indices of an expression; missing is a name that is none.
