@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -94,23 +96,23 @@ func TestFolderForgottenMeanwhile(t *testing.T) {
 	g.Wait()
 }
 
-func TestFolderWithoutPermission(t *testing.T) {
-	if os.Geteuid() == 0 {
-		// Nothing is forbidden to root but what is not there.
-		if _, err := openFolder("/proc/self/none/x"); err != nil {
-			t.Logf("as root: %v", err)
+// What the file system says is told apart: what is not there, what is not
+// permitted, and what may be tried again.
+func TestFolderErrors(t *testing.T) {
+	for err, want := range map[error]error{fs.ErrNotExist: errNotFound, fs.ErrPermission: errRefused, syscall.ENOSPC: nil} {
+		got := found(&fs.PathError{Op: "open", Path: "x", Err: err})
+		if !errors.Is(got, err) || want != nil && !errors.Is(got, want) || (want == nil) == decided(got) {
+			t.Errorf("%v becomes %v", err, got)
 		}
-		return
 	}
-	root := t.TempDir()
-	if err := os.Chmod(root, 0o555); err != nil {
-		t.Fatal(err)
+	f := openedFolder(t)
+	if _, err := f.open(t.Context(), "g/x", 0); !errors.Is(err, errNotFound) {
+		t.Errorf("open nothing: %v", err)
 	}
-	f, err := openFolder(filepath.Join(root, "store"))
-	if err != nil {
-		t.Fatal(err)
+	if _, err := f.stat(t.Context(), "g/x"); !errors.Is(err, errNotFound) {
+		t.Errorf("stat nothing: %v", err)
 	}
-	if err := f.create(t.Context(), "a", 1, strings.NewReader("x")); !errors.Is(err, errRefused) {
-		t.Errorf("create where nothing may be written: %v", err)
+	if err := f.delete(t.Context(), "g/x"); err != nil {
+		t.Errorf("delete nothing: %v", err)
 	}
 }

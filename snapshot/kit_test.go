@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"gocloud.dev/blob"
 	"gocloud.dev/blob/memblob"
 
 	"tidemark/aggregator"
@@ -90,7 +89,7 @@ func at(position int64) copies {
 
 func table(i int64) string { return fmt.Sprintf("table %d %0*d", i, 3000+i, i) }
 
-// bytesOf is the size of a copy.
+// bytes is the size of a copy.
 func (c copies) bytes() (n int64) {
 	for _, content := range c {
 		n += int64(len(content))
@@ -132,10 +131,12 @@ func eachBucket(t *testing.T, test func(t *testing.T, open func() bucket)) {
 	}
 }
 
-func memory(t testing.TB) *blob.Bucket {
-	b := memblob.OpenBucket(nil)
-	t.Cleanup(func() { b.Close() })
-	return b
+// pass lets time pass: that of a bubble.
+func pass(t testing.TB, d time.Duration) {
+	t.Helper()
+	if err := sleep(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func openStore(t testing.TB, b bucket, opts Options) *Store {

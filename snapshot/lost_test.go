@@ -197,7 +197,7 @@ func TestS12ObjectsThatShowLate(t *testing.T) {
 		if err := s.Verify(t.Context(), newest, nil); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Minute)
+		pass(t, time.Minute)
 		other := claim(t, openStore(t, b, Options{Settle: DefaultSettle}), 3)
 		if m := other.Newest(); m.Position() != 15 {
 			t.Errorf("claimed position %d", m.Position())

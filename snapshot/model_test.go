@@ -79,7 +79,7 @@ func (m *model) step() {
 			m.fenced++
 		}
 	case n == 9:
-		time.Sleep(time.Duration(m.rng.Int64N(int64(2 * time.Hour))))
+		pass(m.t, time.Duration(m.rng.Int64N(int64(2*time.Hour))))
 	}
 	m.check()
 }
@@ -127,7 +127,7 @@ func (m *model) check() {
 
 // done cleans up without faults and looks for orphans.
 func (m *model) done() {
-	time.Sleep(2 * time.Hour)
+	pass(m.t, 2*time.Hour)
 	if _, err := m.clean.Reap(m.t.Context(), lineage(3), 2); err != nil {
 		m.t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func cleanUpsWhilePublishing(t *testing.T, seed uint64) {
 		p, err := o.Publish(cut, state(3, position), at(position), filepath.Join(t.TempDir(), "x"))
 		stop()
 		if err != nil {
-			time.Sleep(time.Duration(c.n(int64(90 * time.Minute))))
+			pass(t, time.Duration(c.n(int64(90*time.Minute))))
 			p = publish(t, o, position)
 		}
 		if err := clean.Verify(t.Context(), p.Manifest, nil); err != nil {
