@@ -19,6 +19,8 @@ func (t *task) applyLoop(ctx context.Context) error {
 	defer applies.Stop()
 	flushes := time.NewTicker(t.p.options.FlushInterval)
 	defer flushes.Stop()
+	looks := time.NewTicker(lookInterval)
+	defer looks.Stop()
 	for {
 		var err error
 		select {
@@ -36,6 +38,8 @@ func (t *task) applyLoop(ctx context.Context) error {
 			err = t.apply(ctx, store)
 		case <-applies.C:
 			err = t.apply(ctx, store)
+		case <-looks.C:
+			t.vouch(ctx)
 		case <-flushes.C:
 			if err = store.Flush(); err != nil {
 				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
@@ -62,8 +66,9 @@ func (t *task) apply(ctx context.Context, store Store) error {
 				return err
 			}
 		}
-		if err := t.sameTopic(ctx); err != nil {
-			return err
+		another := t.sameTopic(ctx)
+		if another != nil && (!errors.Is(another, errPaused) || delta.Next > t.vouched.Load()) {
+			return another
 		}
 		began := time.Now()
 		if err := t.insist(ctx, holdSpace, func() error { return store.Apply(delta.Sorted(nil), next) }); err != nil {
@@ -73,6 +78,31 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 		}
 		t.totals.thaw(next)
+		if another != nil {
+			return another
+		}
+	}
+}
+
+// lookInterval is how often, and lookTimeout for how long, it is looked whether
+// what was folded is of the state's topic: between applies, so that a topic
+// that is deleted takes nothing with it that was seen to be good before.
+const (
+	lookInterval = 250 * time.Millisecond
+	lookTimeout  = time.Second
+)
+
+// vouch notes up to where the log was folded while the topic was surely the
+// one of the state. What goes wrong here, the next apply says.
+func (t *task) vouch(ctx context.Context) {
+	position := t.totals.position()
+	if position == t.vouched.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if topic, err := t.p.topic.since(ctx); err == nil && topic.ID == t.identity.TopicID {
+		t.vouched.Store(position)
 	}
 }
 

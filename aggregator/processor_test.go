@@ -263,6 +263,36 @@ func TestK04TopicRecreated(t *testing.T) {
 	})
 }
 
+// TestK04TopicRecreatedBeforeAnApply: what was seen to be of the old topic
+// stays, though it had not been applied.
+func TestK04TopicRecreatedBeforeAnApply(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 1_000_000
+	r.log.produce(0, sale(1, "1"), sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	task, err := r.p.find(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.until(0, "looked at", func(PartitionStatus) bool { return task.vouched.Load() == 2 })
+	r.log.edit(func() { r.log.missing = true })
+	r.until(0, "without a topic", func(s PartitionStatus) bool { return s.State == Paused })
+	r.log.edit(func() { r.log.missing, r.log.topic.ID, r.log.parts[0] = false, "id-2", &fakePartition{} })
+	for range 10 {
+		r.log.produce(0, sale(2, "100"))
+	}
+	s := r.until(0, "paused", func(s PartitionStatus) bool { return strings.Contains(s.Reason, "created again") })
+	if !s.Answers {
+		t.Error("it was live, and does not answer with what it has")
+	}
+	r.expect(0, "1", `{"userId":1,"sales":2,"revenue":2}`)
+	r.stop()
+	if at := r.stored(0); at != 2 {
+		t.Errorf("the state went to %d", at)
+	}
+}
+
 // TestTopicAppearsLater: a topic that does not exist yet is waited for.
 func TestTopicAppearsLater(t *testing.T) {
 	r := newRig(t, 1)

@@ -24,6 +24,8 @@ type task struct {
 	totals    *totals
 	kick      chan struct{} // an apply is wanted now
 
+	vouched atomic.Int64 // all before this offset is surely of the state's topic
+
 	mu       sync.Mutex // guards what status shows
 	identity Identity
 	phase    State  // Restoring, Bootstrapping, CatchingUp or Live
