@@ -194,6 +194,7 @@ func TestO04CheckAndServeAgree(t *testing.T) {
 		{head + "state:\n  dir: a\n  dir: b\n", ":7: "},
 		{strings.Replace(head, "sum(", "summ(", 1), "query:1:16:"},
 		{head + "history:\n  elasticsearch: {addresses: [http://127.0.0.1:9]}\n  cut: {mode: latest}\n", "history.elasticsearch.index"},
+		{head + "  session.timeout.ms: 3000\n", "session.timeout.ms is 3000"},
 		{head + "http: {listen: ${LISTEN}, tokens: [${TOKEN}]}\n", "LISTEN"},
 	} {
 		path := writeConfig(t, c.text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -43,6 +44,12 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 	cfg, err := config.Load(file, p.getenv, opts)
 	if err != nil {
 		return nil, usageError{err}
+	}
+	if opts.AllowUnset {
+		return cfg, nil
+	}
+	if err := kafkaConfig(cfg, nil, "").Validate(); err != nil {
+		return nil, usageError{fmt.Errorf("%s: the settings of kafka: %w", file, err)}
 	}
 	return cfg, nil
 }
