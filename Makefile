@@ -54,7 +54,7 @@ fmt: ## Fail where a file is not formatted
 
 .PHONY: vet
 vet: ## go vet, the suites on real servers too
-	go vet ./...
+	go vet -race ./...
 	go vet -tags integration ./integration ./internal/testkit/servers
 
 .PHONY: lint
