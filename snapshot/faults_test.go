@@ -101,6 +101,12 @@ func (c *chaos) n(n int64) int64 {
 	return c.rng.Int64N(n)
 }
 
+func (c *chaos) shuffle(all []object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+}
+
 func (c *chaos) wait(ctx context.Context) error {
 	if c.delay == 0 {
 		return ctx.Err()
@@ -184,9 +190,7 @@ func (b *chaotic) list(ctx context.Context, prefix string) iter.Seq2[object, err
 			}
 			return nil
 		})
-		b.c.mu.Lock()
-		b.c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		b.c.mu.Unlock()
+		b.c.shuffle(all)
 		for _, o := range all {
 			if !yield(o, nil) {
 				return

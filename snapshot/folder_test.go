@@ -71,29 +71,21 @@ func TestFolderForgottenMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var g sync.WaitGroup
-	done := make(chan struct{})
-	g.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
-				other.forget("a/b/")
-			}
-		}
-	})
 	for i := range 300 {
+		var g sync.WaitGroup
+		for range 3 {
+			g.Go(func() { other.forget("a/b/") })
+		}
 		key := fmt.Sprint("a/b/c/", i)
-		if err := f.create(t.Context(), key, 1, bytes.NewReader([]byte("x"))); err != nil {
+		err := f.create(t.Context(), key, 1, bytes.NewReader([]byte("x")))
+		g.Wait()
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := f.delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	close(done)
-	g.Wait()
 }
 
 // What the file system says is told apart: what is not there, what is not

@@ -96,7 +96,7 @@ func TestConflict(t *testing.T) {
 				return errors.New("ConditionalRequestConflict") // nothing was written
 			}
 			return create()
-		}}, Options{})
+		}}, Options{Transfers: 1})
 		restored(t, s, publish(t, claim(t, s, 3), 10).Manifest)
 	})
 }
@@ -175,7 +175,7 @@ func late(b bucket, c *chaos) bucket {
 			return o, err
 		},
 		onList: func(_ string, all []object) ([]object, error) {
-			c.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+			c.shuffle(all)
 			return slices.DeleteFunc(all, func(o object) bool { return !o.dir() && !old(o) }), nil
 		},
 	}
