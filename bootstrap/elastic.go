@@ -26,6 +26,10 @@ const (
 	DefaultPatience  = 2 * time.Minute
 )
 
+// openPatience is the patience until the first page, from where on to begin
+// again costs something: until then the caller begins again and shows why.
+const openPatience = 3 * time.Second
+
 // maxKeepAlive is as far as KeepAlive grows; servers take up to a day.
 const maxKeepAlive = time.Hour
 
@@ -43,7 +47,7 @@ type ElasticOptions struct {
 
 	KeepAlive time.Duration // that a snapshot on the server outlives its last use; 0 is DefaultKeepAlive
 	Timeout   time.Duration // of one request; 0 is DefaultTimeout
-	Patience  time.Duration // that a request which may yet succeed is repeated for; 0 is DefaultPatience
+	Patience  time.Duration // that a page which may yet come is asked for; 0 is DefaultPatience
 
 	Logger   *slog.Logger // nil logs nothing
 	Observer Observer     // told of what is tried again; nil observes nothing
@@ -155,6 +159,9 @@ func (e *Elastic) read(ctx context.Context, yield func(*Document) error) error {
 	if err != nil {
 		return err
 	}
+	if err := e.probe(ctx); err != nil {
+		return err
+	}
 	if err := e.refresh(ctx); err != nil {
 		return err
 	}
@@ -168,7 +175,7 @@ func (e *Elastic) Sample(ctx context.Context, n int) ([]*Document, error) {
 	defer e.client.rest()
 	var p page
 	body := searchBody{Size: new(min(n, e.o.PageSize)), Query: e.o.Query, Sort: []string{"_doc"}}
-	err := e.patiently(ctx, func() error {
+	err := e.patiently(ctx, openPatience, func() error {
 		return e.searchPage(ctx, e.target+"/_search?allow_partial_search_results=false", body, &p)
 	})
 	if err != nil {

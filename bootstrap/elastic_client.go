@@ -203,7 +203,7 @@ func (e *Elastic) searchPage(ctx context.Context, path string, body any, p *page
 
 // get reads the answer of a GET into v.
 func (e *Elastic) get(ctx context.Context, path string, v any) (a answer, err error) {
-	err = e.patiently(ctx, func() error {
+	err = e.patiently(ctx, openPatience, func() error {
 		ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 		defer cancel()
 		var body []byte
@@ -221,7 +221,8 @@ func (e *Elastic) get(ctx context.Context, path string, v any) (a answer, err er
 // patiently repeats do while its error is a *passing and patience lasts, with
 // growing waits, and no sooner than the server says. do must be such that to
 // repeat it changes nothing.
-func (e *Elastic) patiently(ctx context.Context, do func() error) error {
+func (e *Elastic) patiently(ctx context.Context, patience time.Duration, do func() error) error {
+	patience = min(patience, e.o.Patience)
 	waits := backoff.NewExponentialBackOff()
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = e.firstWait, e.longestWait, 2
 	waits.Reset()
@@ -236,7 +237,7 @@ func (e *Elastic) patiently(ctx context.Context, do func() error) error {
 			return ctx.Err()
 		}
 		wait := max(waits.NextBackOff(), again.after)
-		if time.Since(began)+wait > e.o.Patience {
+		if time.Since(began)+wait > patience {
 			return err
 		}
 		e.o.Observer.Retried()

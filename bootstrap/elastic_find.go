@@ -205,9 +205,21 @@ func (e *Elastic) orMissing(err error) error {
 	return err
 }
 
+// probe searches for nothing, so that an index whose shards are not all there
+// is found at once: the refresh would wait a minute for them.
+func (e *Elastic) probe(ctx context.Context) error {
+	var p page
+	body := searchBody{Size: new(0), Query: e.o.Query}
+	err := e.patiently(ctx, openPatience, func() error { return e.searchPage(ctx, e.target+wholeSearch, body, &p) })
+	if err == nil && p.shards.total == 0 {
+		err = e.noneMatch()
+	}
+	return e.fail("search", e.orMissing(err))
+}
+
 // refresh makes what was written before visible to the search.
 func (e *Elastic) refresh(ctx context.Context) error {
-	err := e.patiently(ctx, func() error {
+	err := e.patiently(ctx, openPatience, func() error {
 		ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 		defer cancel()
 		_, _, err := e.client.ask(ctx, http.MethodPost, e.target+"/_refresh", nil, nil)

@@ -19,7 +19,7 @@ func (r *reading) openPIT(ctx context.Context) error {
 	ids := []*string{}
 	r.close = func(ctx context.Context) error { return r.closePITs(ctx, ids) }
 	var id *string
-	err := r.patiently(ctx, func() error {
+	err := r.patiently(ctx, openPatience, func() error {
 		opening, cancel := outlast(ctx, r.o.Timeout)
 		defer cancel()
 		_, body, err := r.client.ask(opening, http.MethodPost, r.target+"/_pit?keep_alive="+r.keep(), nil, nil)
@@ -50,7 +50,7 @@ func (r *reading) openPIT(ctx context.Context) error {
 
 	var p page
 	count := searchBody{Size: new(0), TrackTotalHits: new(true), Query: r.o.Query, PIT: &pointInTime{*id, r.keep()}, Aggs: r.perIndexAggs()}
-	if err := r.patiently(ctx, func() error { return r.searchPage(ctx, wholeSearch, count, &p) }); err != nil {
+	if err := r.patiently(ctx, openPatience, func() error { return r.searchPage(ctx, wholeSearch, count, &p) }); err != nil {
 		return r.lost(err)
 	}
 	if p.shards.total == 0 {
@@ -112,7 +112,7 @@ func (s *pitSlice) next(ctx context.Context, p *page) error {
 	if s.slice.Max > 1 {
 		body.Slice = &s.slice
 	}
-	if err := s.r.patiently(ctx, func() error { return s.r.searchPage(ctx, wholeSearch, body, p) }); err != nil {
+	if err := s.r.patiently(ctx, s.r.o.Patience, func() error { return s.r.searchPage(ctx, wholeSearch, body, p) }); err != nil {
 		return s.r.lost(err)
 	}
 	if p.pit != "" {
@@ -151,7 +151,7 @@ func (r *reading) closeBy(ctx context.Context, path string, what any) error {
 	if err != nil {
 		return err
 	}
-	err = r.patiently(ctx, func() error {
+	err = r.patiently(ctx, openPatience, func() error {
 		_, _, err := r.client.ask(ctx, http.MethodDelete, path, body, nil)
 		return err
 	})

@@ -46,7 +46,7 @@ func (s *scrollSlice) next(ctx context.Context, p *page) error {
 		ID   string `json:"scroll_id"`
 		Keep string `json:"scroll"`
 	}{*newest, s.r.keep()}
-	err := s.r.patiently(ctx, func() error {
+	err := s.r.patiently(ctx, s.r.o.Patience, func() error {
 		err := s.r.searchPage(ctx, "/_search/scroll", body, p)
 		if err == nil || errors.Is(err, errCutOff) {
 			return nil // some versions end each page of a scroll early, and say so
@@ -72,7 +72,7 @@ func (s *scrollSlice) open(ctx context.Context, p *page) error {
 		body.Slice = &s.slice
 	}
 	path := s.r.target + wholeSearch + "&scroll=" + s.r.keep()
-	err := s.r.patiently(ctx, func() error {
+	err := s.r.patiently(ctx, openPatience, func() error {
 		opening, cancel := outlast(ctx, s.r.o.Timeout)
 		defer cancel()
 		p.scroll = ""
