@@ -3,6 +3,8 @@ package bootstrap
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -192,4 +194,68 @@ func TestO09ElasticIsAway(t *testing.T) {
 		return nil
 	})
 	wantError(t, s, elastic(t, s, func(o *ElasticOptions) { o.Timeout, o.Patience = 20*time.Millisecond, 30*time.Millisecond }), false, "no answer came in time")
+}
+
+// TestElasticLogins: TLS with an authority of one's own, user and password, API
+// key; and what is said where they do not fit.
+func TestElasticLogins(t *testing.T) {
+	for name, flavour := range flavours {
+		t.Run(name, func(t *testing.T) {
+			s, authority := search.NewTLS(t, flavour)
+			want := documents(30)
+			s.Add("sales", 2, want...)
+			file := filepath.Join(t.TempDir(), "ca.pem")
+			if err := os.WriteFile(file, authority, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for login, header := range map[string]string{"": "", "user": "Basic dXNlcjpwYXNz", "key": "APIKey a2V5OmtleQ=="} {
+				before := len(s.Requests())
+				wantAll(t, s, elastic(t, s, func(o *ElasticOptions) {
+					o.CAFile = file
+					switch login {
+					case "user":
+						o.Username, o.Password = "user", "pass"
+					case "key":
+						o.APIKey = "a2V5OmtleQ=="
+					}
+				}), want)
+				for _, r := range s.Requests()[before:] {
+					if got := r.Header.Get("Authorization"); got != header {
+						t.Errorf("%s %s comes with %q, want %q", r.Method, r.URL, got, header)
+					}
+				}
+			}
+			wantError(t, s, elastic(t, s, nil), true, "not trusted", "ca_file")
+			plain := strings.Replace(s.URL, "https", "http", 1)
+			wantError(t, s, elastic(t, s, func(o *ElasticOptions) { o.Addresses = []string{plain} }), true, "HTTPS")
+		})
+	}
+	s := search.New(t, search.Elasticsearch)
+	https := strings.Replace(s.URL, "http", "https", 1)
+	wantError(t, s, elastic(t, s, func(o *ElasticOptions) { o.Addresses = []string{https} }), true, "does not speak TLS")
+}
+
+// TestNewElasticRefuses what cannot be meant.
+func TestNewElasticRefuses(t *testing.T) {
+	good := ElasticOptions{Addresses: []string{"http://127.0.0.1:9200"}, Index: []string{"sales"}}
+	noPEM := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(noPEM, []byte("no PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*ElasticOptions){
+		"":                    func(*ElasticOptions) {},
+		"addresses and index": func(o *ElasticOptions) { o.Index = nil },
+		"no JSON object":      func(o *ElasticOptions) { o.Query = []byte(`[1]`) },
+		"at least 1":          func(o *ElasticOptions) { o.Slices = -1 },
+		"no such file":        func(o *ElasticOptions) { o.CAFile = "nowhere.pem" },
+		"no certificate":      func(o *ElasticOptions) { o.CAFile = noPEM },
+		"no URL":              func(o *ElasticOptions) { o.Addresses = []string{"http://[::1"} },
+	} {
+		o := good
+		change(&o)
+		_, err := NewElastic(o)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -212,6 +213,56 @@ func TestB10MissingFields(t *testing.T) {
 			}
 			if s.OpenContexts() != 0 {
 				t.Error("snapshots are left open")
+			}
+		}
+	})
+}
+
+// TestB07SourceTextIsTheValue: what the service makes of a document is the text
+// in it, and the sum is exact over all of them, whatever the server's columns.
+func TestB07SourceTextIsTheValue(t *testing.T) {
+	p := compile(t, salesQuery)
+	texts := map[string]string{
+		"19.999": "19.999", "48151.62": "48151.62", "1234567.89": "1234567.89", "1.50e2": "150", "267.640": "267.64",
+		"12345678901234567.89": "12345678901234567.89", "9007199254740993": "9007199254740993",
+	}
+	eachFlavour(t, func(t *testing.T, s *search.Server) {
+		want := map[string]string{}
+		for text, value := range texts {
+			key := fmt.Sprint("U-", len(want))
+			want[key] = fmt.Sprintf(`{"userId":"%s","latestSaleTimestamp":"2015-07-29T09:17:12.000Z","totalRevenue":%s,"totalPoints":1,"productList":["a"],"sales":0}`, key, value)
+			s.Add("sales", 2, fmt.Sprintf(`{"userId":"%s","latestSaleTimestamp":"2015-07-29T09:17:12Z","totalRevenue":%s,"totalPoints":1,"productList":"a"}`, key, text))
+		}
+		r, err := bootstrap(t, p, 3, nil, func(o *Options) { o.Source = elastic(t, s, nil) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rows(t, p, r.stores); !maps.Equal(got, want) {
+			t.Errorf("rows %v, want %v", got, want)
+		}
+		last := r.seen.shown[len(r.seen.shown)-1]
+		if !last.Done || last.Read != int64(len(texts)) || last.Total != last.Read {
+			t.Errorf("the progress ends with %+v", last)
+		}
+	})
+}
+
+// TestElasticNamesWhatIsSkipped: by index and _id, as they are spelt.
+func TestElasticNamesWhatIsSkipped(t *testing.T) {
+	p := compile(t, salesQuery)
+	eachFlavour(t, func(t *testing.T, s *search.Server) {
+		s.Add("sales-1", 1, `{"userId":"a","totalRevenue":1}`, `{"userId":"b","totalRevenue":"x","latestSaleTimestamp":1748944805,"totalPoints":1,"productList":[]}`)
+		s.Add("sales-2", 1, `{"userId":"\ud800"}`)
+		r, err := bootstrap(t, p, 1, nil, func(o *Options) {
+			o.Source = elastic(t, s, func(o *ElasticOptions) { o.Index = []string{"sales-*"} })
+			o.MaxMissingShare = 1
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`_id \"1\" of index sales-1`, `_id \"0\" of index sales-2`, "bad_number", "not_"} {
+			if !strings.Contains(r.log.String(), want) {
+				t.Errorf("the log does not say %s:\n%s", want, r.log.String())
 			}
 		}
 	})
