@@ -76,6 +76,9 @@ func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
 	s.log.Info("answering over HTTP", "url", s.url())
 
+	if s.cfg.Snapshots.URL != "" {
+		s.log.Warn("snapshots.url is set, but this release publishes no snapshots: state stays in state.dir", "url", s.cfg.Snapshots.URL)
+	}
 	states, err := store.Open(s.cfg.State.Dir, store.Options{
 		Program: s.cfg.Program, Memory: s.cfg.State.Memory, MinFree: s.cfg.State.MinFree,
 		Logger: s.log, Fatal: s.die,
