@@ -124,8 +124,19 @@ func (t *task) insist(ctx context.Context, h hold, f func() error) error {
 		}
 		t.totals.stop(true)
 		t.pause(h, err.Error())
+		t.measure(ctx)
 		if err := sleep(ctx, time.Second); err != nil {
 			return err
 		}
+	}
+}
+
+// measure asks how far the log has gone on while nothing is read of it, so that
+// the lag of a partition that is paused is seen to grow.
+func (t *task) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if start, end, err := t.p.source.Bounds(ctx, t.partition); err == nil {
+		t.bounds(start, end)
 	}
 }

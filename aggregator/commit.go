@@ -45,3 +45,33 @@ func readNote(c Commit) (commitNote, bool) {
 func sameCut(a, b Cut) bool {
 	return cutCommit(Identity{Cut: a}) == cutCommit(Identity{Cut: b})
 }
+
+// configured says whether the cut is still what the configuration says: were it
+// not, the history and the stream would be joined in two ways at once. A
+// partition that appeared later begins at its beginning in any case.
+func (id *Identity) configured(is Cut) bool {
+	was := id.Cut
+	was.Partitioner = ""
+	if is.Start < 0 || id.Partition >= id.SeedPartitions {
+		was.Start, is.Start = 0, 0
+	}
+	return sameCut(was, is)
+}
+
+// String says what the cut is, but for where it begins, as the configuration
+// would.
+func (c Cut) String() string {
+	text := "with history.cut.mode " + c.Mode
+	switch c.Mode {
+	case "":
+		return "without a history"
+	case CutOffsets:
+		return fmt.Sprintf("%s at offset %d", text, c.Start)
+	case CutTimestamp:
+		text = fmt.Sprintf("%s at %s", text, c.Before)
+	}
+	if c.EventTime != nil {
+		text += " by " + strings.Join(c.EventTime, ".")
+	}
+	return text
+}

@@ -400,13 +400,30 @@ type fakeSeeder struct {
 	program *Program
 	history []string // documents with field userId
 	cut     func() (Cut, error)
-	seed    func(ctx context.Context) error // before a pass
+
+	configured *Cut                            // what the configuration says, where it is not what cut does
+	seed       func(ctx context.Context) error // before a pass
 
 	mu     sync.Mutex
 	passes [][]int32
 }
 
 func (s *fakeSeeder) HasHistory() bool { return s.history != nil }
+
+func (s *fakeSeeder) Configured(int32) Cut {
+	cut := Cut{Mode: CutEarliest}
+	if s.latest {
+		cut.Mode = CutLatest
+	}
+	if s.cut != nil {
+		cut, _ = s.cut()
+	}
+	cut.Start, cut.Partitioner = -1, ""
+	if s.configured != nil {
+		cut = *s.configured
+	}
+	return cut
+}
 
 func (s *fakeSeeder) Cut(ctx context.Context, _ Topic, partition int32, later bool) (Cut, error) {
 	if s.cut != nil {

@@ -255,6 +255,7 @@ func (t *task) reject(ctx context.Context, r *Record, out Outcome) error {
 			return nil
 		}
 		t.pause(holdLetter, fmt.Sprintf("the dead letter takes nothing: %v", err))
+		t.measure(ctx)
 		if err := sleep(ctx, time.Second); err != nil {
 			return err
 		}

@@ -69,6 +69,14 @@ func (t *task) take(ctx context.Context, store Store) error {
 		t.pause(holdTopic, recreated(id, topic))
 		return errPaused
 	}
+	if is := t.p.seeder.Configured(t.partition); t.p.seeder.HasHistory() && !id.configured(is) {
+		if id.Cut.Mode == "" && hasSeed(id) {
+			t.pause(holdState, fmt.Sprintf("the state here was made %s, and the configuration has one, which would never be loaded; "+
+				"take it out, or choose another state.dir and group.id to start over", id.Cut))
+			return errPaused
+		}
+		t.log.Warn("the configuration's cut is not the one that the state was made with, which counts", "state", id.Cut.String(), "configuration", is.String())
+	}
 	commits, err := t.committed(ctx)
 	if err != nil {
 		return err
@@ -130,6 +138,11 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 			return id, errPaused
 		}
 		id.Cut, id.Partitions, id.SeedPartitions = note.Cut, note.Partitions, note.SeedPartitions
+		if is := t.p.seeder.Configured(t.partition); !id.configured(is) {
+			t.pause(holdState, fmt.Sprintf("there is no state here, and the group began %s, while the configuration says %s; "+
+				"choose another group.id, or delete the group's offsets, to begin that way, or go back to the former", id.Cut, is))
+			return id, errPaused
+		}
 		id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
 		return id, nil
 	}

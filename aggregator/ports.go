@@ -139,6 +139,10 @@ type Seeder interface {
 	// will be stored. later says that the partition appeared after others had
 	// state: it begins at its beginning.
 	Cut(ctx context.Context, topic Topic, partition int32, later bool) (Cut, error)
+	// Configured is the cut as the configuration has it: what Cut returns for
+	// partition, with Start only where the configuration names the number and -1
+	// otherwise, and without Partitioner.
+	Configured(partition int32) Cut
 	// HasHistory says whether there is any; without it Seed is not called.
 	HasHistory() bool
 	// Seed loads the history into the stores of some partitions of the topic,

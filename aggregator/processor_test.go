@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tidemark/event"
 )
 
 // TestAnyRestart is the model: whatever the batches, crashes and hand-overs
@@ -356,6 +358,62 @@ func TestB14LatestIsResolvedOnce(t *testing.T) {
 	}
 }
 
+// TestChangedCut: a partition that the group began by another cut than the
+// configuration's is not begun anew with it: events that the history holds
+// would be folded again, or events that it does not hold left out. A state
+// keeps its cut; one without a history does not get one later.
+func TestChangedCut(t *testing.T) {
+	noon, one := event.Time{Sec: 43200}, event.Time{Sec: 46800}
+	at := func(start int64) *Cut { return &Cut{Mode: CutOffsets, Start: start} }
+	for _, c := range []struct {
+		was, is *Cut
+		history bool // in the configuration now
+		lost    bool // the state
+		want    []string
+	}{
+		{&Cut{}, &Cut{Mode: CutLatest, Start: -1}, true, true, []string{"began without a history", "says with history.cut.mode latest", "group.id"}},
+		{&Cut{}, &Cut{Mode: CutLatest, Start: -1}, true, false, []string{"made without a history", "never be loaded", "state.dir"}},
+		{&Cut{Mode: CutGuard}, &Cut{Start: -1}, false, true, []string{"began with history.cut.mode guard", "says without a history"}},
+		{&Cut{Mode: CutGuard}, &Cut{Start: -1}, false, false, nil}, // loaded, it is not needed again
+		{&Cut{Mode: CutGuard, EventTime: event.Path{"at"}}, &Cut{Mode: CutGuard, Start: -1, EventTime: event.Path{"sale", "at"}}, true, true, []string{"guard by at,", "guard by sale.at;"}},
+		{&Cut{Mode: CutTimestamp, Before: &noon}, &Cut{Mode: CutTimestamp, Start: -1, Before: &one}, true, true, []string{"1970-01-01T12:00:00", "1970-01-01T13:00:00"}},
+		{&Cut{Mode: CutTimestamp, Before: &noon}, &Cut{Mode: CutTimestamp, Start: -1, Before: &noon}, true, true, nil},
+		{at(1), at(2), true, true, []string{"at offset 1", "at offset 2"}},
+		{at(1), at(2), true, false, nil}, // the cut was taken once, and is kept
+		{at(1), at(1), true, true, nil},
+	} {
+		t.Run(fmt.Sprintf("%v to %v, state lost %v", c.was, c.is, c.lost), func(t *testing.T) {
+			r := newRig(t, 1)
+			r.seeder.cut = func() (Cut, error) { return *c.was, nil }
+			r.log.produce(0, sale(1, "50"), sale(1, "7"))
+			r.start(0)
+			r.caughtUp(0)
+			r.stop()
+			if c.lost {
+				delete(r.states.states, 0)
+			}
+			r.seeder.configured = c.is
+			if c.history {
+				r.seeder.history = []string{}
+			}
+			r.start(0)
+			if c.want == nil {
+				r.caughtUp(0)
+				return
+			}
+			s := r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused })
+			for _, want := range c.want {
+				if !strings.Contains(s.Reason, want) {
+					t.Errorf("the reason does not say %q: %s", want, s.Reason)
+				}
+			}
+			if c.lost && r.states.states[0] != nil {
+				t.Error("a state was made")
+			}
+		})
+	}
+}
+
 // TestK05LaterPartitions begin at their beginning, also with latest.
 func TestK05LaterPartitions(t *testing.T) {
 	r := newRig(t, 3)
@@ -468,6 +526,7 @@ func TestS04NoSpace(t *testing.T) {
 	if at := r.p.Status()[0].Position; at != 2 {
 		t.Errorf("folding went on to %d", at)
 	}
+	r.until(0, "seen to fall behind", func(s PartitionStatus) bool { return s.End == 202 && s.State == Paused })
 	r.states.mu.Lock()
 	r.states.noSpace = false
 	r.states.mu.Unlock()

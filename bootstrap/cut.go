@@ -42,14 +42,7 @@ type Cut struct {
 // later begins at its beginning, whatever the cut or the reset. Errors of the
 // cut itself wrap aggregator.ErrHopeless, those of the log do not.
 func (c Cut) resolve(ctx context.Context, log Offsets, topic aggregator.Topic, partition int32, later bool) (aggregator.Cut, error) {
-	cut := aggregator.Cut{Mode: c.Mode}
-	switch c.Mode {
-	case aggregator.CutTimestamp:
-		before := aggregator.Instant(c.Timestamp)
-		cut.Before, cut.EventTime = &before, c.EventTime
-	case aggregator.CutGuard:
-		cut.EventTime = c.EventTime
-	}
+	cut := c.configured(partition)
 	start, end, err := log.Bounds(ctx, partition)
 	if err != nil {
 		return cut, fmt.Errorf("ask for the bounds of partition %d of %s: %w", partition, topic.Name, err)
@@ -78,6 +71,24 @@ func (c Cut) resolve(ctx context.Context, log Offsets, topic aggregator.Topic, p
 		cut.Start = max(cut.Start, start)
 	}
 	return cut, err
+}
+
+// configured is the cut of a partition as far as it stands without asking the
+// log: Start is -1 where no number is given.
+func (c Cut) configured(partition int32) aggregator.Cut {
+	cut := aggregator.Cut{Mode: c.Mode, Start: -1}
+	switch c.Mode {
+	case aggregator.CutOffsets:
+		if offset, ok := c.Offsets[partition]; ok {
+			cut.Start = offset
+		}
+	case aggregator.CutTimestamp:
+		before := aggregator.Instant(c.Timestamp)
+		cut.Before, cut.EventTime = &before, c.EventTime
+	case aggregator.CutGuard:
+		cut.EventTime = c.EventTime
+	}
+	return cut
 }
 
 // offset is the one given for the partition, which the log must hold or end with.

@@ -115,6 +115,10 @@ func New(o Options) (*Seeder, error) {
 	return s, nil
 }
 
+// Configured is the cut as the configuration has it, with no number where it
+// names none.
+func (s *Seeder) Configured(partition int32) aggregator.Cut { return s.o.Cut.configured(partition) }
+
 // HasHistory says whether there is a source.
 func (s *Seeder) HasHistory() bool { return s.o.Source != nil }
 

@@ -92,7 +92,7 @@ var keys = []key{
 	{"history/duplicates", words("error", "sum", "last"), "error", "",
 		"What becomes of one key in two documents: the history is refused, they are added up, or the later line counts (with `history.file` only)."},
 	{"history/cut/mode", words("earliest", "latest", "offsets", "timestamp", "guard"), "", "",
-		"Where the stream takes over from the history. `earliest` and `latest`: each partition's beginning, or its end when the cut is made. `offsets`: those of `cut.offsets`. `timestamp`: the history holds all before `cut.timestamp`, the stream all from it on. `guard`: the stream is read from its beginning, and of each key the events at or before the document's `cut.guard_field` are in the history already. Required with a history."},
+		"Where the stream takes over from the history. `earliest` and `latest`: each partition's beginning, or its end when the cut is made. `offsets`: those of `cut.offsets`. `timestamp`: the history holds all before `cut.timestamp`, the stream all from it on. `guard`: the stream is read from its beginning, and of each key the events at or before the document's `cut.guard_field` are in the history already. Required with a history. The cut is made once and kept with the state and the group; to begin anew takes another `state.dir` and `group.id`."},
 	{"history/cut/offsets", offsetsKind(), "", "offsets",
 		"Mode `offsets`: for every partition of the topic, the first offset that is not in the history, such as `{\"0\": 1234, \"1\": 987}`."},
 	{"history/cut/timestamp", instant(), "", "RFC 3339",
