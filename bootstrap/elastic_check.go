@@ -252,6 +252,9 @@ func Preview(program *aggregator.Program, mapping aggregator.Mapping, source str
 			d := reader.Read(doc.Source)
 			reason, field = d.Reason, d.Field
 			row.Missing = append(row.Missing, d.Missing...)
+			if reason == 0 && mapping.Guard != nil && d.Guard == nil {
+				row.Missing = append(row.Missing, strings.Join(mapping.Guard, "."))
+			}
 			if reason == 0 {
 				delta := program.NewDelta(0, 1)
 				reader.AddTo(delta)

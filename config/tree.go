@@ -117,7 +117,20 @@ func (r *reader) syntax(err error) {
 		text = "a text that begins with * is an alias in YAML, and there is no such anchor: put the text in quotes"
 		line = max(line, r.firstAlias())
 	}
+	if hint := syntaxHints[text]; hint != "" {
+		text += ": " + hint
+	}
 	r.problem(max(line, 1), "the YAML cannot be read: %s", text)
+}
+
+// syntaxHints say what is behind the parser's commonest complaints, whose line
+// is the one where the block begins.
+var syntaxHints = map[string]string{
+	"did not find expected key":                       "in the block that begins here a line is not indented as the others are, or has no NAME: VALUE",
+	"mapping values are not allowed in this context":  "a line is indented too far, or a text that holds a colon is not in quotes",
+	"found character that cannot start any token":     "a line is indented with a tab, where YAML wants blanks, or a text that begins with @, % or ` is not in quotes",
+	"could not find expected ':'":                     "a line is not NAME: VALUE, or is not indented as the others are",
+	"found a tab character that violates indentation": "YAML wants blanks",
 }
 
 var alias = regexp.MustCompile(`(?m)[:\[,-]\s*\*[^\s]`)

@@ -56,7 +56,7 @@ func Open(dir string, opts Options) (*Dir, error) {
 	}
 	d.layout = layout{disk, dir}
 	if err := d.layout.make(); err != nil {
-		return nil, fmt.Errorf("make the state directory %s: %w", dir, err)
+		return nil, fmt.Errorf("make the state directory %s: %w; see state.dir", dir, err)
 	}
 	hold, err := d.layout.acquire(lock, opts.LockWait)
 	if err != nil {

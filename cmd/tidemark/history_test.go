@@ -15,8 +15,12 @@ import (
 // steps about it; Kafka is not there.
 func checkHistory(t *testing.T, history string) []checked {
 	t.Helper()
+	cut := "  cut: {mode: earliest}\n"
+	if strings.Contains(history, "cut:") {
+		cut = ""
+	}
 	path := writeConfig(t, "query: SELECT userId, sum(totalRevenue) AS totalRevenue, sum(totalPoints) AS totalPoints FROM sales GROUP BY userId\n"+
-		"kafka:\n  bootstrap.servers: [127.0.0.1:1]\n  group.id: g\nhistory:\n  cut: {mode: earliest}\n"+history)
+		"kafka:\n  bootstrap.servers: [127.0.0.1:1]\n  group.id: g\nhistory:\n"+cut+history)
 	status, stdout, stderr := tidemark(t, nil, "check", "--connect", "--json", "-c", path)
 	if status != exitFailed {
 		t.Fatalf("status %d: %s", status, stderr)
@@ -83,6 +87,21 @@ func TestO08CheckShowsTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSteps(t, checkHistory(t, "  file: "+file+"\n"), append([]string{"history true"}, rows...)...)
+}
+
+// TestO08CheckMissesTheGuard: serve refuses a history whose documents lack the
+// guard, and so does the check.
+func TestO08CheckMissesTheGuard(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.ndjson")
+	if err := os.WriteFile(file, []byte(`{"userId":1,"totalRevenue":5,"totalPoints":1,"latest":"2015-07-29T09:17:12Z"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string][]string{
+		"latest": {"history true", "documents true have all that is wanted", "document true"},
+		"newest": {"history true", "documents false newest is missing or null in 1", "document true without newest"},
+	} {
+		wantSteps(t, checkHistory(t, "  cut: {mode: guard, event_time: saleTimestamp, guard_field: "+field+"}\n  file: "+file+"\n"), want...)
+	}
 }
 
 // TestO08CheckSaysWhatIsWrongWithTheHistory: the step that fails says what to

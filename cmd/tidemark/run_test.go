@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tidemark/config"
 )
 
 // output is what a command prints, readable while it runs.
@@ -173,6 +175,17 @@ func TestUsage(t *testing.T) {
 	}
 	if status, _, stderr := tidemark(t, nil, "inspect", t.TempDir()); status != exitFailed || !strings.Contains(stderr, "no state") {
 		t.Errorf("inspect of an empty folder: status %d, %s", status, stderr)
+	}
+}
+
+// TestDurationsInTheLogHaveUnits, in JSON too.
+func TestDurationsInTheLogHaveUnits(t *testing.T) {
+	for format, want := range map[string]string{"json": `"took":"1.5s"`, "auto": `"took":"1.5s"`, "text": "took=1.5s"} {
+		var b bytes.Buffer
+		newLogger(&b, config.Log{Format: format}).Info("done", "took", 1500*time.Millisecond)
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %s, want %s", format, b.String(), want)
+		}
 	}
 }
 

@@ -56,7 +56,12 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 
 // newLogger logs to w as the configuration says.
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: cfg.Level}
+	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String()) // with its unit, in JSON too
+		}
+		return a
+	}}
 	format := cfg.Format
 	if format == "auto" {
 		format = "json"

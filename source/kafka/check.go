@@ -190,6 +190,8 @@ func (k *check) login(ctx context.Context, addr string) error {
 		return nil
 	case errors.Is(err, sarama.ErrUnsupportedSASLMechanism):
 		return fmt.Errorf("the broker does not know %s; see sasl.mechanism: %w", cfg.SASL.Mechanism, err)
+	case cfg.sasl() && errors.Is(err, sarama.ErrIllegalSASLState):
+		return fmt.Errorf("the broker takes no login at this port; see the port and security.protocol: %w", err)
 	case errors.Is(err, sarama.ErrSASLAuthenticationFailed):
 		return fmt.Errorf("the broker refused; see sasl.username and sasl.password: %w", err)
 	case cfg.sasl() && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)):

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -83,6 +84,28 @@ func TestO08TLSClientOnAPlainPort(t *testing.T) {
 	last, names := checkSteps(t, cfg)
 	if last.Name != "TLS" || last.Err == nil {
 		t.Errorf("steps are %s, the last %+v", names, last)
+	}
+}
+
+// A login at a port that takes none, in the check and in the service.
+func TestO08LoginOnAPlainPort(t *testing.T) {
+	t.Parallel()
+	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
+	b.ControlKey(kmsg.SASLHandshake.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		resp.ErrorCode = kerr.IllegalSaslState.Code // as a Kafka server answers there
+		return resp, nil, true
+	})
+	cfg := configOf(t, b)
+	cfg.SecurityProtocol, cfg.SASL = "SASL_PLAINTEXT", SASL{"PLAIN", "admin", "tiger-4711"}
+	if last, names := checkSteps(t, cfg); last.Name != "login" || last.Err == nil || !contains(last.Err.Error(), "security.protocol") {
+		t.Errorf("steps are %s, the last %+v", names, last)
+	}
+	m := joinGroup(t, cfg, newLedger(t), "a")
+	testkit.Eventually(t, settle, func() bool { return contains(m.group.Status().Problem, "check --connect") }, "it says where to look")
+	if problem := m.group.Status().Problem; contains(problem, "tiger-4711") {
+		t.Errorf("the password is told: %s", problem)
 	}
 }
 

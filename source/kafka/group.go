@@ -251,9 +251,21 @@ func (g *Group) leave(ctx context.Context) {
 
 // problem notes why the member is not in the group, and logs a change.
 func (g *Group) problem(err error) {
+	err = g.explained(err)
 	if g.state.problem(err.Error()) {
 		g.log.Warn("not in the group now; trying again", "err", err)
 	}
+}
+
+// explained says what a refusal is about, in words of the configuration.
+func (g *Group) explained(err error) error {
+	switch {
+	case errors.Is(err, sarama.ErrUnknownTopicOrPartition):
+		return fmt.Errorf("topic %s does not exist, or may not be seen; it is waited for", g.cfg.Topic)
+	case errors.Is(err, sarama.ErrOutOfBrokers):
+		return fmt.Errorf("no broker can be talked to (%w); tidemark check --connect tells the step that fails", err)
+	}
+	return denied(err, fmt.Sprintf("Describe and Read on topic %s and Read on group %s", g.cfg.Topic, g.cfg.GroupID))
 }
 
 // joins notes that a request to join goes out.

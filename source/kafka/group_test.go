@@ -277,7 +277,7 @@ func TestATopicThatDoesNotExistIsWaitedFor(t *testing.T) {
 	b := testkit.NewBroker(t, testkit.BrokerOptions{})
 	cfg := configOf(t, b)
 	m := joinGroup(t, cfg, newLedger(t), "a")
-	testkit.Eventually(t, settle, func() bool { return m.group.Status().Problem != "" }, "it says that it waits")
+	testkit.Eventually(t, settle, func() bool { return contains(m.group.Status().Problem, "topic "+topic+" does not exist") }, "it says for what it waits")
 	b.CreateTopic(topic, 3)
 	testkit.Eventually(t, settle, func() bool { return len(m.owns()) == 3 && m.group.Status().Problem == "" }, "it has all")
 }
