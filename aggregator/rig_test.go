@@ -64,6 +64,9 @@ func (r *rig) start(partitions ...int32) *rig {
 	go func() { ended <- p.Run(ctx) }()
 	r.cancel, r.ended = cancel, ended
 	r.t.Cleanup(func() { cancel(); <-ended })
+	// All are assigned before any task gets its first answer from the log.
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
 	for _, partition := range partitions {
 		r.p.Assign(partition)
 	}
