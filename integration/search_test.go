@@ -33,6 +33,7 @@ func fromNode(t *testing.T, node *servers.Search) {
 		{"cut modes", cutModes},
 		{"B15 SIGTERM leaves nothing open", nothingLeftOpen},
 		{"B12 kill nine in the middle", killNineInTheHistory},
+		{"totals written back", totalsWrittenBack},
 		{"check", checkShowsRows},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, node) })
@@ -386,4 +387,62 @@ func checkShowsRows(t *testing.T, node *servers.Search) {
 	if n := openContexts(t, node); n > before {
 		t.Errorf("%d snapshots are open on the server, %d were before", n, before)
 	}
+}
+
+// The rows of one service are the history of another, which goes on where the
+// first one stood: by its positions, or by the instant in each row.
+func totalsWrittenBack(t *testing.T, node *servers.Search) {
+	topic := newTopic(t, 3)
+	query := strings.Replace(example(t, "query-products.sql"), "FROM sales", `FROM "`+topic+`"`, 1)
+	o := newOracle(5, 300)
+	cl := kafka(t)
+	o.feed(t, cl, topic, 5000)
+	first := serve(t, settings{query: query})
+	first.caughtUp(topic)
+	before, err := first.rows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := first.status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offsets := map[string]int64{}
+	for _, p := range st.Partitions {
+		offsets[fmt.Sprint(p.Partition)] = p.Position
+	}
+	documents := make([]string, 0, len(before))
+	for _, r := range before {
+		documents = append(documents, text(r))
+	}
+	index := indexName(t)
+	fill(t, node, index, twoShards, documents)
+
+	second := serve(t, settings{query: query, rest: fromIndex(node, index, "", "{mode: offsets, offsets: "+text(offsets)+"}")})
+	same := func(s *service) {
+		t.Helper()
+		s.caughtUp(topic)
+		want, err := first.rows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.rows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d rows, want %d", len(got), len(want))
+		}
+		for key, r := range want {
+			if text(got[key]) != text(r) {
+				t.Errorf("key %s is %s, want %s", key, text(got[key]), text(r))
+			}
+		}
+	}
+	same(second)
+	o.feed(t, cl, topic, 2000)
+	first.caughtUp(topic)
+	same(second)
+	first.stop()
+	second.stop()
 }
