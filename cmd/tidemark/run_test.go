@@ -121,7 +121,9 @@ func TestDemo(t *testing.T) {
 	if status, _, stderr := tidemark(t, nil, "get", "nobody", "--server", base); status != exitFailed || !strings.Contains(stderr, "not_found") {
 		t.Errorf("get nobody: status %d, %s", status, stderr)
 	}
-	if _, body := get(t, base+"/v1/aggregates/1"); !strings.HasSuffix(stdout, "}\n") || strings.HasSuffix(stdout, "\n\n") || len(stdout) != len(body) {
+	// The numbers move from one answer to the next.
+	still := func(answer string) string { return regexp.MustCompile(`[0-9][0-9.,TZ:-]*`).ReplaceAllString(answer, "N") }
+	if _, body := get(t, base+"/v1/aggregates/1"); still(stdout) != still(body) {
 		t.Errorf("get 1 prints %q, and HTTP answers %q", stdout, body)
 	}
 	// A key of another number of columns, or of none, is an unusable argument.
