@@ -62,8 +62,8 @@ func (t *task) note(id Identity) {
 func (t *task) take(ctx context.Context, store Store) error {
 	id, topic := store.Identity(), t.p.topic.last()
 	if is := t.p.program.Definition(); !id.Definition.Equal(is) {
-		return fmt.Errorf("%w: the state of partition %d is of another definition: %s; choose another state.dir and group.id to start over, or go back to the query",
-			ErrOtherDefinition, t.partition, Differs(id.Definition, is))
+		return fmt.Errorf("the state of partition %d is of %w: %s; choose another state.dir and group.id to start over, or go back to the query",
+			t.partition, ErrOtherDefinition, Differs(id.Definition, is))
 	}
 	if id.Topic != topic.Name || id.TopicID != topic.ID {
 		t.pause(holdTopic, recreated(id, topic))

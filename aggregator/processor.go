@@ -124,7 +124,11 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.badLog.settle(true)
 	select {
 	case late := <-p.failed: // while closing
-		err = errors.Join(err, late)
+		if err == nil {
+			err = late
+		} else {
+			p.log.Error("another partition failed too", "err", late)
+		}
 	default:
 	}
 	return err

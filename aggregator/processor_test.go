@@ -309,13 +309,18 @@ func TestTopicAppearsLater(t *testing.T) {
 
 // TestOtherDefinition ends the process and names the clause.
 func TestOtherDefinition(t *testing.T) {
-	r := newRig(t, 1)
-	r.start(0)
-	r.caughtUp(0)
+	r := newRig(t, 3)
+	r.start(0, 1, 2)
+	for p := range int32(3) {
+		r.caughtUp(p)
+	}
 	r.stop()
 	r.program = compile(t, strings.Replace(salesQuery, "sum(revenue)", "max(revenue)", 1))
-	r.start(0)
+	r.start(0, 1, 2)
 	err := r.end()
+	if text := err.Error(); strings.Contains(text, "\n") || strings.Count(text, "another definition") != 1 {
+		t.Errorf("not one sentence: %s", text)
+	}
 	if !errors.Is(err, ErrOtherDefinition) || !strings.Contains(err.Error(), "sum(revenue)") || !strings.Contains(err.Error(), "max(revenue)") {
 		t.Errorf("got %v", err)
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -43,7 +44,8 @@ func (s *Server) notReady() (why []string) {
 	case s.drain.hasBegun():
 		return []string{"this member is shutting down"}
 	case !view.Assigned:
-		return []string{because("the first assignment has not come", view.Problem)}
+		return []string{because("the first assignment has not come", cmp.Or(view.Problem,
+			"the group may be waiting for a member that ended without leaving, for its session timeout at most"))}
 	case view.Silent:
 		return []string{because("no heartbeat was answered for a session timeout", view.Problem)}
 	}
@@ -65,7 +67,7 @@ func (s *Server) notReady() (why []string) {
 		}
 		for _, p := range slices.Sorted(slices.Values(m.Partitions)) {
 			if !here[p] {
-				why = append(why, fmt.Sprintf("partition %d has not begun", p))
+				why = append(why, because(fmt.Sprintf("partition %d has not begun", p), view.Problem))
 			}
 		}
 	}

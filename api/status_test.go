@@ -112,10 +112,14 @@ func TestReadiness(t *testing.T) {
 	m.reader.drop(0)
 	m.reader.drop(1)
 	ready(503, "not_ready", "partition 0 has not begun", "partition 1 has not begun")
-	m.group.set(func(v *View) { v.Members = []Member{{ID: v.Member}} })
+	m.group.set(func(v *View) { v.Problem = "no broker answers" })
+	ready(503, "not_ready", "partition 0 has not begun: no broker answers")
+	m.group.set(func(v *View) { v.Members, v.Problem = []Member{{ID: v.Member}}, "" })
 	ready(200, "ready") // a member without partitions
 	m.group.set(func(v *View) { v.Silent = true })
 	ready(503, "not_ready", "no heartbeat")
 	m.group.set(func(v *View) { v.Assigned, v.Problem = false, "no broker answers" })
 	ready(503, "not_ready", "the first assignment has not come: no broker answers")
+	m.group.set(func(v *View) { v.Problem = "" })
+	ready(503, "not_ready", "the first assignment has not come: the group may be waiting for a member")
 }
