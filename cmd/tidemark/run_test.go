@@ -122,7 +122,9 @@ func TestDemo(t *testing.T) {
 		t.Errorf("get nobody: status %d, %s", status, stderr)
 	}
 	// The numbers move from one answer to the next.
-	still := func(answer string) string { return regexp.MustCompile(`[0-9][0-9.,TZ:-]*`).ReplaceAllString(answer, "N") }
+	still := func(answer string) string {
+		return regexp.MustCompile(`[0-9][0-9.,TZ:-]*`).ReplaceAllString(answer, "N")
+	}
 	if _, body := get(t, base+"/v1/aggregates/1"); still(stdout) != still(body) {
 		t.Errorf("get 1 prints %q, and HTTP answers %q", stdout, body)
 	}
