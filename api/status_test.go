@@ -113,7 +113,7 @@ func TestReadiness(t *testing.T) {
 	m.reader.drop(1)
 	ready(503, "not_ready", "partition 0 has not begun", "partition 1 has not begun")
 	m.group.set(func(v *View) { v.Problem = "no broker answers" })
-	ready(503, "not_ready", "partition 0 has not begun: no broker answers")
+	ready(503, "not_ready", "partition 0 has not begun: no broker answers", "partition 1 has not begun: no broker answers")
 	m.group.set(func(v *View) { v.Members, v.Problem = []Member{{ID: v.Member}}, "" })
 	ready(200, "ready") // a member without partitions
 	m.group.set(func(v *View) { v.Silent = true })
