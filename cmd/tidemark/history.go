@@ -65,8 +65,8 @@ func tryHistory(ctx context.Context, cfg *config.Config) ([]checked, error) {
 		name = source.Name()
 		var err error
 		docs, err = sampleFile(ctx, source)
-		steps = append(steps, outcome("history", name, "can be read", err))
-		if err != nil {
+		readable := outcome("history", name, "can be read", err)
+		if steps = append(steps, readable); !readable.OK {
 			return steps, nil
 		}
 	}
