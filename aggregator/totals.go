@@ -3,6 +3,7 @@ package aggregator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -285,16 +286,12 @@ func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err 
 			return nil, 0, false, nil
 		}
 	} else {
-		v, err := s.store.View()
-		if err != nil {
+		v, applied, err := s.view()
+		if v == nil {
 			return nil, 0, false, err
 		}
 		defer v.Close()
-		applied, err := s.holds(v)
-		if err != nil || applied < 0 {
-			return nil, 0, false, err
-		}
-		if applied > 0 {
+		if applied {
 			pending[0] = nil
 		}
 		if stored, _, err = v.Get(nil, key); err != nil {
@@ -305,19 +302,21 @@ func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err 
 	return total, s.position, true, err
 }
 
-// holds says how many of the deltas of s a view holds already: 0 or 1, and -1
-// where it is past both, so that the read must look again.
-func (s sight) holds(v View) (int, error) {
+// view opens a view of the store for s, and says whether it holds the frozen
+// delta already. The view is nil where there is an error, or where it is past
+// both deltas: then the read must look again.
+func (s sight) view() (v View, applied bool, err error) {
+	if v, err = s.store.View(); err != nil {
+		return nil, false, err
+	}
 	at, err := v.Position()
 	switch {
-	case err != nil:
-		return 0, err
-	case at == s.first[1]:
-		return 1, nil
-	case s.frozen && at == s.first[0]:
-		return 0, nil
+	case err == nil && at == s.first[1]:
+		return v, true, nil
+	case err == nil && s.frozen && at == s.first[0]:
+		return v, false, nil
 	}
-	return -1, nil
+	return nil, false, errors.Join(err, v.Close())
 }
 
 // merge adds encoded totals, of which any may be empty; nil where all are.
@@ -370,16 +369,12 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 		return nil, 0, false, ErrClosing
 	}
 	defer t.done()
-	v, err := s.store.View()
-	if err != nil {
+	v, applied, err := s.view()
+	if v == nil {
 		return nil, 0, false, err
 	}
 	defer v.Close()
-	applied, err := s.holds(v)
-	if err != nil || applied < 0 {
-		return nil, 0, false, err
-	}
-	if applied > 0 {
+	if applied {
 		pending[0] = nil
 	}
 	next, stop := iter.Pull2(v.Scan(from))
