@@ -36,6 +36,9 @@ func (t *task) applyLoop(ctx context.Context) error {
 			return err
 		case <-t.kick:
 			err = t.apply(ctx, store)
+		case done := <-t.settles:
+			err = t.apply(ctx, store)
+			close(done)
 		case <-applies.C:
 			err = t.apply(ctx, store)
 		case <-looks.C:

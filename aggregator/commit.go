@@ -8,24 +8,36 @@ import (
 
 // commitNote is the metadata of a commit that this program writes: the cut of
 // the partition, so that every member of the group starts it at the same
-// offset, and how many partitions the topic had then and at the group's first
-// cut.
+// offset, how many partitions the topic had then and at the group's first cut,
+// and the newest snapshot, which the committed offset is the position of.
 type commitNote struct {
-	Tidemark       int   `json:"tidemark"` // version of this note
-	Partitions     int32 `json:"partitions"`
-	SeedPartitions int32 `json:"seed_partitions"`
-	Cut            Cut   `json:"cut"`
+	Tidemark       int           `json:"tidemark"` // version of this note
+	Partitions     int32         `json:"partitions"`
+	SeedPartitions int32         `json:"seed_partitions"`
+	Cut            Cut           `json:"cut"`
+	Snapshot       *snapshotNote `json:"snapshot,omitempty"` // nil before the first
+}
+
+type snapshotNote struct {
+	Seq   int64 `json:"seq"`
+	Epoch int64 `json:"epoch"`
 }
 
 const commitNoteVersion = 1
 
-// cutCommit is the commit for a partition whose state has the identity.
-func cutCommit(id Identity) Commit {
-	note, err := json.Marshal(commitNote{commitNoteVersion, id.Partitions, id.SeedPartitions, id.Cut})
+// commitOf is the commit for a partition whose state has the identity, and
+// whose newest snapshot is the one given, nil for none.
+func commitOf(id Identity, newest *Snapshot) Commit {
+	note := commitNote{Tidemark: commitNoteVersion, Partitions: id.Partitions, SeedPartitions: id.SeedPartitions, Cut: id.Cut}
+	offset := id.Cut.Start
+	if newest != nil {
+		note.Snapshot, offset = &snapshotNote{newest.Seq, newest.Epoch}, newest.Progress.Position
+	}
+	text, err := json.Marshal(note)
 	if err != nil {
 		panic(fmt.Sprintf("aggregator: a cut that is no JSON: %v", err)) // a struct of texts and numbers
 	}
-	return Commit{Offset: id.Cut.Start, Metadata: string(note)}
+	return Commit{Offset: offset, Metadata: string(text)}
 }
 
 // readNote returns the note in a commit's metadata; false where this program
@@ -43,7 +55,7 @@ func readNote(c Commit) (commitNote, bool) {
 
 // sameCut says whether two cuts start a partition alike.
 func sameCut(a, b Cut) bool {
-	return cutCommit(Identity{Cut: a}) == cutCommit(Identity{Cut: b})
+	return commitOf(Identity{Cut: a}, nil) == commitOf(Identity{Cut: b}, nil)
 }
 
 // configured says whether the cut is still what the configuration says: were it

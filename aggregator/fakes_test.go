@@ -198,6 +198,9 @@ func (m *memStates) Open(partition int32) (Store, error) {
 func (m *memStates) Create(id Identity, p Progress) (NewStore, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.states == nil {
+		return nil, fmt.Errorf("the workspace is closed")
+	}
 	if m.states[id.Partition] != nil {
 		return nil, fmt.Errorf("partition %d has a state already", id.Partition)
 	}
@@ -207,16 +210,6 @@ func (m *memStates) Create(id Identity, p Progress) (NewStore, error) {
 	s := &memState{identity: id, applies: []memApply{{progress: p}}, durable: 1, guards: map[string]event.Time{}, open: true}
 	m.states[id.Partition] = s
 	return &memStore{m, s}, nil
-}
-
-func (m *memStates) Drop(partition int32) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.states[partition]; s != nil && (s.open || s.progress().Seeded) {
-		return fmt.Errorf("the state of partition %d is no unfinished seed", partition)
-	}
-	delete(m.states, partition)
-	return nil
 }
 
 func (s *memState) progress() Progress { return s.applies[len(s.applies)-1].progress }
@@ -338,6 +331,8 @@ func (s *memStore) Flush() error {
 	return nil
 }
 
+func (s *memStore) Checkpoint(string) error { return s.Flush() }
+
 func (s *memStore) Close() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -370,10 +365,27 @@ func (v *memView) Scan(from []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// memCommits is the group's offsets.
+// memCommits is the group's offsets, as one member writes them.
 type memCommits struct {
+	*memGroup
+	out bool // the group knows this member no more
+}
+
+// memGroup is the group's offsets.
+type memGroup struct {
 	mu      sync.Mutex
 	commits map[int32]Commit
+}
+
+// edit changes what members see of the group, under its lock.
+func (g *memGroup) edit(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
+func newMemCommits() *memCommits {
+	return &memCommits{memGroup: &memGroup{commits: map[int32]Commit{}}}
 }
 
 func (c *memCommits) Committed(context.Context) (map[int32]Commit, error) {
@@ -385,8 +397,8 @@ func (c *memCommits) Committed(context.Context) (map[int32]Commit, error) {
 func (c *memCommits) Commit(_ context.Context, partition int32, commit Commit) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.commits == nil {
-		c.commits = map[int32]Commit{}
+	if c.out {
+		return ErrFenced
 	}
 	c.commits[partition] = commit
 	return nil

@@ -4,66 +4,162 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
-// openState opens the partition's state, or makes it. It returns errPaused
-// where there is one that cannot be taken: the reason is shown.
-//
-// decided is called once it is known whether the partition wants a seed.
-func (t *task) openState(ctx context.Context, decided func()) (store Store, err error) {
-	defer decided()
+// openState finds the state of the partition, or makes it, and takes the
+// partition over. It returns errPaused where there is a state that cannot be
+// taken: the reason is shown.
+func (t *task) openState(ctx context.Context) (Store, error) {
 	if err := t.awaitTopic(ctx); err != nil {
 		return nil, err
 	}
+	for {
+		store, err := t.find(ctx)
+		if store != nil || err != nil {
+			return store, err
+		}
+		id, err := t.newIdentity(ctx)
+		if err != nil {
+			return nil, err
+		}
+		t.note(id)
+		if !id.HasHistory {
+			return t.create(ctx, id)
+		}
+		t.set(Bootstrapping)
+		if err := t.awaitSeed(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// find takes the local state or the newest snapshot, whichever is further on;
+// nil where there is neither.
+func (t *task) find(ctx context.Context) (store Store, err error) {
+	local, err := t.openLocal(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && local != nil {
+			t.totals.show(local.Progress()) // it stands where it stood, though it is not gone on with
+			err = errors.Join(err, local.Close())
+		}
+	}()
+	newest, err := t.newest(ctx)
+	if err != nil || local == nil && newest == nil {
+		return nil, err
+	}
+	id, err := t.agree(ctx, local, newest)
+	if err != nil {
+		return nil, err
+	}
+	t.note(id)
+	after := int64(0)
+	if local != nil {
+		after = local.Progress().Epoch
+	}
+	// The group is asked first whether the partition is this member's, by
+	// committing what is published: one that has lost it without knowing takes
+	// nothing from its heir.
+	if err := t.commit(ctx, id, newest); err != nil {
+		return nil, err
+	}
+	owner, err := t.claim(ctx, after)
+	if err != nil {
+		return nil, err
+	}
+	published, ok := owner.Newest()
+	if local != nil && (!ok || local.Progress().Position >= published.Progress.Position) {
+		return local, nil
+	}
+	was := int64(-1)
+	if local != nil {
+		was = local.Progress().Position
+		closing := local
+		local = nil
+		if err := closing.Close(); err != nil {
+			return nil, fmt.Errorf("close the state of partition %d before its restore: %w", t.partition, err)
+		}
+	}
+	return t.restore(ctx, was)
+}
+
+// openLocal opens the local state; nil where there is none.
+func (t *task) openLocal(ctx context.Context) (store Store, err error) {
 	err = t.insist(ctx, holdSpace, func() (err error) {
 		store, err = t.p.states.Open(t.partition)
 		return err
 	})
 	if errors.Is(err, ErrNoState) {
-		id, err := t.newIdentity(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return t.create(ctx, id, decided)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the state of partition %d: %w", t.partition, err)
 	}
-	id := store.Identity()
-	if err := t.take(ctx, store); err != nil {
-		t.totals.show(store.Progress()) // it stands where it stood, though it is not gone on with
-		return nil, errors.Join(err, store.Close())
-	}
-	if store.Progress().Seeded {
-		t.note(id)
-		return store, nil
-	}
-	// The process ended while the history was loaded: half of it is none. The
-	// cut stays.
-	t.log.Info("the history was not whole when the process ended; it is loaded again")
-	if err := store.Close(); err != nil {
-		return nil, fmt.Errorf("close the unfinished seed of partition %d: %w", t.partition, err)
-	}
-	if err := t.p.states.Drop(t.partition); err != nil {
-		return nil, fmt.Errorf("drop the unfinished seed of partition %d: %w", t.partition, err)
-	}
-	return t.create(ctx, id, decided)
+	return store, nil
 }
 
-// note keeps the identity for status and folding.
-func (t *task) note(id Identity) {
-	t.mu.Lock()
-	t.identity = id
-	t.mu.Unlock()
+// newest describes the newest snapshot; nil where there is none.
+func (t *task) newest(ctx context.Context) (newest *Snapshot, err error) {
+	err = t.retry(ctx, "ask the snapshot store", func() error {
+		s, err := t.p.snapshots.Newest(ctx, t.p.topic.last(), t.partition)
+		if err == nil {
+			newest = &s
+			return nil
+		}
+		if errors.Is(err, ErrNoSnapshot) {
+			t.unread = err
+			return nil
+		}
+		return err
+	})
+	return newest, err
 }
 
-// take checks that a state found here is the one of this definition, topic and
-// cut, and that the group knows the cut.
-func (t *task) take(ctx context.Context, store Store) error {
-	id, topic := store.Identity(), t.p.topic.last()
+// agree checks that the local state and the newest snapshot, of which one may
+// be nil, are of this definition, topic and cut, and returns their identity.
+func (t *task) agree(ctx context.Context, local Store, newest *Snapshot) (id Identity, err error) {
+	if newest != nil {
+		id = newest.Identity
+		if err := t.vet(id, "newest snapshot"); err != nil {
+			return id, err
+		}
+	}
+	if local != nil {
+		id = local.Identity()
+		if err := t.vet(id, "state"); err != nil {
+			return id, err
+		}
+	}
+	if local != nil && newest != nil && !id.Same(newest.Identity) {
+		t.pause(holdState, fmt.Sprintf("the state here began %s at offset %d, the newest snapshot %s at offset %d: they are not of one history; "+
+			"choose another state.dir to go on with the snapshot, or another snapshots.url and group.id to go on with the state",
+			id.Cut, id.Cut.Start, newest.Identity.Cut, newest.Identity.Cut.Start))
+		return id, errPaused
+	}
+	commits, err := t.committed(ctx)
+	if err != nil {
+		return id, err
+	}
+	// The state decides, whatever offset is committed. But if it is this
+	// program's it must have begun the partition alike.
+	if note, ours := readNote(commits[t.partition]); ours && !sameCut(note.Cut, id.Cut) {
+		t.pause(holdState, fmt.Sprintf("the state here begins at offset %d, the group's at %d: they are not of one history; "+
+			"choose another state.dir, or delete the group's offsets to keep this one", id.Cut.Start, note.Cut.Start))
+		return id, errPaused
+	}
+	return id, nil
+}
+
+// vet checks that what has the identity is the state of this definition, topic
+// and cut.
+func (t *task) vet(id Identity, what string) error {
+	topic := t.p.topic.last()
 	if is := t.p.program.Definition(); !id.Definition.Equal(is) {
-		return fmt.Errorf("the state of partition %d is of %w: %s; choose another state.dir and group.id to start over, or go back to the query",
-			t.partition, ErrOtherDefinition, Differs(id.Definition, is))
+		return fmt.Errorf("the %s of partition %d is of %w: %s; choose another state.dir and group.id to start over, or go back to the query",
+			what, t.partition, ErrOtherDefinition, Differs(id.Definition, is))
 	}
 	if id.Topic != topic.Name || id.TopicID != topic.ID {
 		t.pause(holdTopic, recreated(id, topic))
@@ -71,28 +167,68 @@ func (t *task) take(ctx context.Context, store Store) error {
 	}
 	if is := t.p.seeder.Configured(t.partition); t.p.seeder.HasHistory() && !id.configured(is) {
 		if id.Cut.Mode == "" && hasSeed(id) {
-			t.pause(holdState, fmt.Sprintf("the state here was made %s, and the configuration has one, which would never be loaded; "+
-				"take it out, or choose another state.dir and group.id to start over", id.Cut))
+			t.pause(holdState, fmt.Sprintf("the %s was made %s, and the configuration has one, which would never be loaded; "+
+				"take it out, or choose another state.dir and group.id to start over", what, id.Cut))
 			return errPaused
 		}
 		t.log.Warn("the configuration's cut is not the one that the state was made with, which counts", "state", id.Cut.String(), "configuration", is.String())
 	}
-	commits, err := t.committed(ctx)
-	if err != nil {
+	return nil
+}
+
+// claim takes the partition over from its last owner, under an epoch above after.
+func (t *task) claim(ctx context.Context, after int64) (owner Publisher, err error) {
+	err = t.retry(ctx, "claim the partition in the snapshot store", func() (err error) {
+		owner, err = t.p.snapshots.Claim(ctx, t.p.topic.last(), t.partition, after)
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	c, ok := commits[t.partition]
-	note, ours := readNote(c)
-	switch {
-	case ok && ours && !sameCut(note.Cut, id.Cut):
-		t.pause(holdState, fmt.Sprintf("the state here begins at offset %d, the group's at %d: they are not of one history; "+
-			"choose another state.dir, or delete the group's offsets to keep this one", id.Cut.Start, note.Cut.Start))
-		return errPaused
-	case ok && ours:
-		return nil
+	t.mu.Lock()
+	t.owner = owner
+	t.mu.Unlock()
+	return owner, nil
+}
+
+// restore makes the newest snapshot beyond position the local state and opens
+// it. Where none is whole, the local state, if there is one, stays.
+func (t *task) restore(ctx context.Context, position int64) (Store, error) {
+	t.set(Restoring)
+	var none error
+	err := t.retry(ctx, "restore the newest snapshot", func() error {
+		began := time.Now()
+		_, err := t.p.snapshots.Restore(ctx, t.p.topic.last(), t.partition, position, func(have, need int64) {
+			t.restoring(have, need, time.Since(began))
+		})
+		if errors.Is(err, ErrNoSnapshot) {
+			none, err = err, nil
+		}
+		return err
+	})
+	t.restored()
+	if err != nil {
+		return nil, err
 	}
-	// The state decides. What the group has forgotten it is told again.
-	return t.commitCut(ctx, id)
+	if none != nil {
+		t.log.Error("no snapshot could be restored", "err", none)
+		if position < 0 {
+			t.pause(holdState, fmt.Sprintf("there is no state here, and no snapshot could be restored: %v", none))
+			return nil, errPaused
+		}
+	}
+	store, err := t.openLocal(ctx)
+	if store == nil && err == nil {
+		err = fmt.Errorf("the state of partition %d is gone after its restore: %w", t.partition, ErrNoState)
+	}
+	return store, err
+}
+
+// note keeps the identity for status and folding.
+func (t *task) note(id Identity) {
+	t.mu.Lock()
+	t.identity = id
+	t.mu.Unlock()
 }
 
 // recreated says that the topic is another one now.
@@ -110,10 +246,11 @@ func (t *task) committed(ctx context.Context) (commits map[int32]Commit, err err
 	return commits, err
 }
 
-// commitCut tells the group the partition's cut.
-func (t *task) commitCut(ctx context.Context, id Identity) error {
-	return t.retry(ctx, "commit the cut to the group", func() error {
-		return t.p.commits.Commit(ctx, t.partition, cutCommit(id))
+// commit tells the group the partition's cut and newest snapshot, and so makes
+// sure that the partition is this member's.
+func (t *task) commit(ctx context.Context, id Identity, newest *Snapshot) error {
+	return t.retry(ctx, "commit to the group", func() error {
+		return t.p.commits.Commit(ctx, t.partition, commitOf(id, newest))
 	})
 }
 
@@ -131,20 +268,7 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 		return id, err
 	}
 	if c, ok := commits[t.partition]; ok {
-		note, ours := readNote(c)
-		if !ours {
-			t.pause(holdState, fmt.Sprintf("there is no state here, and the group has committed offset %d, which Tidemark did not write; "+
-				"choose another group.id, or delete the group's offsets", c.Offset))
-			return id, errPaused
-		}
-		id.Cut, id.Partitions, id.SeedPartitions = note.Cut, note.Partitions, note.SeedPartitions
-		if is := t.p.seeder.Configured(t.partition); !id.configured(is) {
-			t.pause(holdState, fmt.Sprintf("there is no state here, and the group began %s, while the configuration says %s; "+
-				"choose another group.id, or delete the group's offsets, to begin that way, or go back to the former", id.Cut, is))
-			return id, errPaused
-		}
-		id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
-		return id, nil
+		return t.begun(id, c)
 	}
 	later, partitioner := false, ""
 	for _, c := range commits {
@@ -171,7 +295,35 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 		id.Cut.Partitioner = partitioner
 	}
 	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
-	return id, t.commitCut(ctx, id)
+	return id, t.commit(ctx, id, nil)
+}
+
+// begun is the identity of a partition that the group has a commit of, and that
+// has neither a state here nor a snapshot. It begins again at its cut, unless
+// something was published since: that it cannot get back.
+func (t *task) begun(id Identity, c Commit) (Identity, error) {
+	note, ours := readNote(c)
+	id.Cut, id.Partitions, id.SeedPartitions = note.Cut, note.Partitions, note.SeedPartitions
+	is := t.p.seeder.Configured(t.partition)
+	why := ""
+	switch {
+	case !ours:
+		why = fmt.Sprintf("the group has committed offset %d, which Tidemark did not write; "+
+			"choose another group.id, or delete the group's offsets", c.Offset)
+	case note.Snapshot != nil:
+		why = fmt.Sprintf("the group's commit names snapshot %d at offset %d, which is not in the snapshot store; "+
+			"set snapshots.url to where it is, choose another group.id, or delete the group's offsets", note.Snapshot.Seq, c.Offset)
+		why += fmt.Sprintf(" (%v)", t.unread)
+	case !id.configured(is):
+		why = fmt.Sprintf("the group began %s, while the configuration says %s; "+
+			"choose another group.id, or delete the group's offsets, to begin that way, or go back to the former", id.Cut, is)
+	}
+	if why != "" {
+		t.pause(holdState, "there is no state here, and "+why)
+		return id, errPaused
+	}
+	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
+	return id, nil
 }
 
 // hasSeed says whether the history has anything for the partition: documents,
@@ -180,54 +332,20 @@ func hasSeed(id Identity) bool {
 	return id.Partition < id.SeedPartitions || id.Cut.Mode == CutGuard
 }
 
-// create makes the state, and seeds it where there is a history.
-func (t *task) create(ctx context.Context, id Identity, decided func()) (Store, error) {
-	t.note(id)
-	for {
-		var store NewStore
-		err := t.insist(ctx, holdSpace, func() (err error) {
-			store, err = t.p.states.Create(id, Progress{
-				Position: id.Cut.Start, Seeded: !id.HasHistory, Placement: allPartitioners,
-			})
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("make the state of partition %d: %w", t.partition, err)
-		}
-		if !id.HasHistory {
-			return store, nil
-		}
-		t.set(Bootstrapping)
-		seed, err := t.p.seeding.seed(ctx, t, store, decided)
-		if err == nil {
-			err = store.Apply(nothing, Progress{
-				Position: id.Cut.Start, Seeded: true, Documents: seed.Documents, Placement: seed.Placement,
-			})
-		}
-		if err == nil {
-			err = store.Flush()
-		}
-		if err == nil {
-			t.log.Info("history is loaded", "documents", seed.Documents)
-			return store, nil
-		}
-		if cerr := store.Close(); cerr != nil {
-			return nil, errors.Join(err, cerr)
-		}
-		if derr := t.p.states.Drop(t.partition); derr != nil {
-			return nil, errors.Join(err, derr)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if errors.Is(err, ErrHopeless) {
-			return nil, err
-		}
-		t.wait(fmt.Sprintf("load the history: %v", err))
-		if err := sleep(ctx, maxWait); err != nil {
-			return nil, err
-		}
+// create makes the state of a partition without a history.
+func (t *task) create(ctx context.Context, id Identity) (Store, error) {
+	if _, err := t.claim(ctx, 0); err != nil {
+		return nil, err
 	}
+	var store Store
+	err := t.insist(ctx, holdSpace, func() (err error) {
+		store, err = t.p.states.Create(id, Progress{Position: id.Cut.Start, Seeded: true, Placement: allPartitioners})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the state of partition %d: %w", t.partition, err)
+	}
+	return store, nil
 }
 
 // awaitTopic waits until the topic exists and describes it anew. Where the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"tidemark/event"
 )
@@ -16,6 +17,10 @@ var (
 	ErrNoSpace = errors.New("no space left for an apply")
 	// ErrNoState: there is no state of the partition here.
 	ErrNoState = errors.New("no state")
+	// ErrNoSnapshot: there is no snapshot of the partition that could be taken.
+	ErrNoSnapshot = errors.New("no snapshot")
+	// ErrFenced: another member owns the partition now.
+	ErrFenced = errors.New("fenced by another owner")
 )
 
 // Store is the durable state of one partition. Get and View may be called from
@@ -41,6 +46,9 @@ type Store interface {
 	Bytes() int64
 	// Flush makes all applies durable.
 	Flush() error
+	// Checkpoint flushes and makes, at dir, which does not exist and is on the
+	// store's own file system, a copy that does not change. Applies go on.
+	Checkpoint(dir string) error
 	// Close flushes and closes; views must be closed before.
 	Close() error
 }
@@ -102,9 +110,16 @@ type States interface {
 	Open(partition int32) (Store, error)
 	// Create makes an empty state with identity and progress, durable on return.
 	Create(id Identity, p Progress) (NewStore, error)
-	// Drop removes a seed that was never completed. It is an error for a state
-	// with Progress.Seeded.
-	Drop(partition int32) error
+}
+
+// Workspace is where seeds are made before they are published: one state a
+// partition, apart from those that are served. What a killed process left in it
+// is gone when it is opened.
+type Workspace interface {
+	// Create makes an empty state with identity and progress.
+	Create(id Identity, p Progress) (NewStore, error)
+	// Close closes all states that are open and removes everything.
+	Close() error
 }
 
 // SeedStore is what a Seeder fills: the Store of a partition that is not yet
@@ -146,10 +161,51 @@ type Seeder interface {
 	// HasHistory says whether there is any; without it Seed is not called.
 	HasHistory() bool
 	// Seed loads the history into the stores of some partitions of the topic,
-	// over which partitioner, the Cut's, spreads it,
-	// and returns what each got. On an error the stores are dropped by the
-	// caller. ErrHopeless wraps an error that no retry mends.
+	// over which partitioner, the Cut's, spreads it, and returns what each got.
+	// After an error the stores are worth nothing. ErrHopeless wraps an error
+	// that no retry mends.
 	Seed(ctx context.Context, topic Topic, partitioner string, stores map[int32]SeedStore) (map[int32]Seed, error)
+}
+
+// Snapshot describes one published copy of a partition's state.
+type Snapshot struct {
+	Seq      int64 // its number among those of the partition, from 0
+	Epoch    int64 // of the owner that published it
+	Identity Identity
+	Progress Progress
+	Bytes    int64
+	Created  time.Time
+}
+
+// Snapshots is where the states of partitions are published, for any member to
+// restore. Its methods may be called from any goroutine.
+type Snapshots interface {
+	// Newest describes the newest snapshot of a partition that can be read;
+	// ErrNoSnapshot where there is none.
+	Newest(ctx context.Context, topic Topic, partition int32) (Snapshot, error)
+	// Claim takes a partition over: no earlier owner publishes any more. The
+	// epoch is above after, and above those of all snapshots.
+	Claim(ctx context.Context, topic Topic, partition int32, after int64) (Publisher, error)
+	// Restore makes the newest whole snapshot beyond position the local state
+	// of the partition, in the place of the one that is there, which is closed.
+	// ErrNoSnapshot where there is none: then the local state is as it was.
+	// progress is told how many bytes are there of those that are needed.
+	Restore(ctx context.Context, topic Topic, partition int32, position int64, progress func(have, need int64)) (Snapshot, error)
+}
+
+// Publisher is the right to publish snapshots of one partition, until another
+// member claims it.
+type Publisher interface {
+	// Epoch is the number of this ownership.
+	Epoch() int64
+	// Newest is the newest snapshot; false where there is none. It asks nobody.
+	Newest() (Snapshot, bool)
+	// Publish makes what is applied to the store the newest snapshot, durable on
+	// return; nothing is written where the newest is of the same position.
+	// ErrFenced where another member has claimed the partition.
+	Publish(ctx context.Context, s Store) (Snapshot, error)
+	// Reap removes all but the newest keep snapshots.
+	Reap(ctx context.Context, keep int) error
 }
 
 // ErrHopeless marks errors that end the service.
@@ -171,13 +227,12 @@ type Commit struct {
 	Metadata string
 }
 
-// ErrFenced: another member owns the partition now.
-var ErrFenced = errors.New("fenced by another owner")
-
 // Observer is told what tasks do, for metrics. Calls come from many goroutines.
 type Observer interface {
 	// Folded: a batch of records went into a delta in the time given.
 	Folded(records int, seconds float64)
 	// Applied: records went to disk in one batch.
 	Applied(records int, seconds float64)
+	// Fenced: another member has taken a partition before it was revoked.
+	Fenced()
 }

@@ -20,40 +20,45 @@ var (
 
 // Parts are what a Processor works with. Letters and Observer may be nil.
 type Parts struct {
-	Program  *Program
-	Log      Log
-	States   States
-	Seeder   Seeder
-	Commits  Commits
-	Letters  DeadLetter
-	Observer Observer
-	Logger   *slog.Logger
+	Program   *Program
+	Log       Log
+	States    States
+	Seeder    Seeder
+	Snapshots Snapshots
+	Seeds     *Seeds // makes the first snapshots where there is a history
+	Commits   Commits
+	Letters   DeadLetter
+	Observer  Observer
+	Logger    *slog.Logger
 }
 
 // Tuning is how a Processor works. All fields are wanted.
 type Tuning struct {
-	Topic         string
-	ApplyRecords  int           // folded in memory before one batch to disk
-	ApplyInterval time.Duration // or this long
-	FlushInterval time.Duration // between two times of making applies durable
-	AcceptGap     bool          // go on over records that retention removed
+	Topic            string
+	ApplyRecords     int           // folded in memory before one batch to disk
+	ApplyInterval    time.Duration // or this long
+	FlushInterval    time.Duration // between two times of making applies durable
+	SnapshotInterval time.Duration // between two snapshots
+	Keep             int           // snapshots of a partition that are kept
+	AcceptGap        bool          // go on over records that retention removed
 }
 
 // Processor holds the tasks of the partitions of this member and answers reads
 // from them. Its methods may be called from any goroutine.
 type Processor struct {
-	options  Tuning
-	program  *Program
-	source   Log
-	states   States
-	commits  Commits
-	letters  DeadLetter
-	observer Observer
-	log      *slog.Logger
-	seeder   Seeder
-	seeding  *seeding
-	topic    *topicWatch
-	badLog   *badLog
+	options   Tuning
+	program   *Program
+	source    Log
+	states    States
+	snapshots Snapshots
+	commits   Commits
+	letters   DeadLetter
+	observer  Observer
+	log       *slog.Logger
+	seeder    Seeder
+	seeds     *Seeds
+	topic     *topicWatch
+	badLog    *badLog
 
 	started chan struct{} // closed by Run
 	failed  chan error    // the first error that ends the process
@@ -75,9 +80,9 @@ type running struct {
 // NewProcessor returns a processor without partitions.
 func NewProcessor(parts Parts, tuning Tuning) *Processor {
 	return &Processor{
-		options: tuning, program: parts.Program, source: parts.Log, states: parts.States,
+		options: tuning, program: parts.Program, source: parts.Log, states: parts.States, snapshots: parts.Snapshots,
 		commits: parts.Commits, letters: parts.Letters, observer: parts.Observer, log: parts.Logger,
-		seeder: parts.Seeder, seeding: newSeeding(parts.Seeder), topic: newTopicWatch(parts.Log),
+		seeder: parts.Seeder, seeds: parts.Seeds, topic: newTopicWatch(parts.Log),
 		badLog:  &badLog{log: parts.Logger, now: time.Now},
 		started: make(chan struct{}), failed: make(chan error, 1),
 		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},
@@ -168,12 +173,10 @@ func (p *Processor) Assign(partition int32) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	r := &running{task: newTask(p, partition), cancel: cancel, done: make(chan struct{})}
 	p.tasks[partition] = r
-	decided := p.seeding.opening() // before the next is assigned, so that one pass serves both
 	go func() {
 		defer close(r.done)
 		defer cancel()
-		defer decided()
-		if err := r.run(ctx, decided); err != nil {
+		if err := r.run(ctx); err != nil {
 			select {
 			case p.failed <- err:
 			default: // another one ends the process already
@@ -182,8 +185,8 @@ func (p *Processor) Assign(partition int32) {
 	}()
 }
 
-// Revoke lets a partition go: what was folded is applied, and its store is
-// closed on return, unless ctx ends before.
+// Revoke lets a partition go: what was folded is applied and published, and its
+// store is closed on return.
 func (p *Processor) Revoke(ctx context.Context, partition int32) {
 	p.mu.Lock()
 	r := p.tasks[partition]
@@ -237,6 +240,31 @@ func (p *Processor) Status() []PartitionStatus {
 		status[i] = t.status()
 	}
 	return status
+}
+
+// PublishSnapshots publishes what is new now of every partition of this member,
+// and returns the newest snapshot of each that has one.
+func (p *Processor) PublishSnapshots(ctx context.Context) ([]Snapshot, error) {
+	p.mu.Lock()
+	tasks := make([]*task, 0, len(p.tasks))
+	for _, r := range p.tasks {
+		tasks = append(tasks, r.task)
+	}
+	p.mu.Unlock()
+	slices.SortFunc(tasks, func(a, b *task) int { return int(a.partition) - int(b.partition) })
+	newest, errs := make([]*Snapshot, len(tasks)), make([]error, len(tasks))
+	var all sync.WaitGroup
+	for i, t := range tasks {
+		all.Go(func() { newest[i], errs[i] = t.publishNow(ctx) })
+	}
+	all.Wait()
+	var list []Snapshot
+	for _, s := range newest {
+		if s != nil {
+			list = append(list, *s)
+		}
+	}
+	return list, errors.Join(errs...)
 }
 
 // Get reads one key from one partition: store and pending deltas together. It

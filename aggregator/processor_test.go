@@ -21,17 +21,7 @@ func TestAnyRestart(t *testing.T) {
 		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			r := newRig(t, 1)
-			var values []string
-			for range 600 {
-				switch rnd.IntN(12) {
-				case 0:
-					values = append(values, "")
-				case 1:
-					values = append(values, `{"userId":`)
-				default:
-					values = append(values, sale(rnd.IntN(7), fmt.Sprintf("%d.%02d", rnd.IntN(100), rnd.IntN(100))))
-				}
-			}
+			values := mixed(rnd, 600)
 			r.tuning.ApplyRecords = 1 + rnd.IntN(40)
 			batches := rand.New(rand.NewPCG(seed, 2))
 			r.log.batches = func(n int) int { return 1 + batches.IntN(min(n, 90)) } // under the log's lock
@@ -54,33 +44,7 @@ func TestAnyRestart(t *testing.T) {
 			r.caughtUp(0)
 			status := r.p.Status()[0]
 			r.stop()
-			if n := status.Counts.Consumed(); n != int64(len(values)) {
-				t.Errorf("the counts add up to %d, %d records were consumed", n, len(values))
-			}
-			straight := r.program.NewDelta(0, 1)
-			decoder, err := r.program.NewDecoder(DecodeCut{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range r.log.parts[0].records {
-				if _, err := decoder.Fold(straight, 0, &r.log.parts[0].records[i]); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rows := r.states.states[0].rows(r.program)
-			n := 0
-			for key, want := range straight.Sorted(nil) {
-				n++
-				if got := rows[string(key)]; !slices.Equal(got, want) {
-					t.Errorf("key %s: got %s, want %s", key, render(t, r.program, key, got), render(t, r.program, key, want))
-				}
-			}
-			if n != len(rows) {
-				t.Errorf("%d keys, want %d", len(rows), n)
-			}
-			if status.Counts != straight.Counts {
-				t.Errorf("counts %+v, want %+v", status.Counts, straight.Counts)
-			}
+			r.straight(0, r.states.states[0], status.Counts)
 		})
 	}
 }
@@ -329,7 +293,7 @@ func TestOtherDefinition(t *testing.T) {
 // TestForeignOffset: an offset that something else committed is no start.
 func TestForeignOffset(t *testing.T) {
 	r := newRig(t, 1)
-	r.commits.commits = map[int32]Commit{0: {Offset: 17}}
+	r.commits.commits[0] = Commit{Offset: 17}
 	r.log.produce(0, sale(1, "1"))
 	r.start(0)
 	s := r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused })
@@ -347,6 +311,7 @@ func TestB14LatestIsResolvedOnce(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprint("state lost ", lost), func(t *testing.T) {
 			r := newRig(t, 1)
+			r.snapshots.refuses = errors.New("nothing is published yet")
 			r.seeder.latest = true
 			r.log.produce(0, sale(1, "50"))
 			r.start(0)
@@ -390,6 +355,7 @@ func TestChangedCut(t *testing.T) {
 		t.Run(fmt.Sprintf("%v to %v, state lost %v", c.was, c.is, c.lost), func(t *testing.T) {
 			r := newRig(t, 1)
 			r.seeder.cut = func() (Cut, error) { return *c.was, nil }
+			r.snapshots.refuses = errors.New("nothing is published yet")
 			r.log.produce(0, sale(1, "50"), sale(1, "7"))
 			r.start(0)
 			r.caughtUp(0)
@@ -397,6 +363,7 @@ func TestChangedCut(t *testing.T) {
 			if c.lost {
 				delete(r.states.states, 0)
 			}
+			r.snapshots.refuses = nil
 			r.seeder.configured = c.is
 			if c.history {
 				r.seeder.history = []string{}
@@ -444,7 +411,7 @@ func TestK18GroupForgotten(t *testing.T) {
 	r.caughtUp(0)
 	r.stop()
 	was := r.commits.commits[0]
-	r.commits.commits = nil
+	clear(r.commits.commits)
 	r.start(0)
 	r.caughtUp(0)
 	r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`)

@@ -161,6 +161,14 @@ type BadRecord struct {
 	Error     string // one sentence
 }
 
+// Same says whether two states are of one history: of the same topic, clauses
+// and cut, so that each is what the other becomes, or was.
+func (id *Identity) Same(other Identity) bool {
+	return id.Topic == other.Topic && id.TopicID == other.TopicID && id.Partition == other.Partition &&
+		id.Partitions == other.Partitions && id.SeedPartitions == other.SeedPartitions &&
+		id.HasHistory == other.HasHistory && id.Definition.Equal(other.Definition) && sameCut(id.Cut, other.Cut)
+}
+
 // Equal says whether two definitions have the same clauses.
 func (d Definition) Equal(other Definition) bool {
 	return d.Fingerprint == other.Fingerprint && slices.Equal(d.Clauses, other.Clauses)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,27 +29,41 @@ func compile(t testing.TB, sql string) *Program {
 
 // rig is a processor over fakes. Its disk and group survive its process.
 type rig struct {
-	t       *testing.T
-	log     *fakeLog
-	states  *memStates
-	commits *memCommits
-	seeder  *fakeSeeder
-	letters *fakeLetters
-	program *Program
-	tuning  Tuning
+	t         *testing.T
+	log       *fakeLog
+	states    *memStates
+	snapshots *memSnapshots
+	commits   *memCommits
+	seeder    *fakeSeeder
+	letters   *fakeLetters
+	program   *Program
+	tuning    Tuning
 
 	p      *Processor
 	cancel context.CancelFunc
 	ended  chan error
 }
 
+// beside is another member of the group: with a disk of its own.
+func (r *rig) beside() *rig {
+	other := *r
+	other.states = newMemStates(r.program)
+	other.snapshots = &memSnapshots{r.snapshots.memLines, other.states}
+	other.commits = &memCommits{memGroup: r.commits.memGroup}
+	return &other
+}
+
 func newRig(t *testing.T, partitions int32) *rig {
 	program := compile(t, salesQuery)
 	log := newFakeLog("sales", partitions)
+	states := newMemStates(program)
 	return &rig{
-		t: t, log: log, program: program, states: newMemStates(program), commits: &memCommits{},
+		t: t, log: log, program: program, states: states, snapshots: newMemSnapshots(states), commits: newMemCommits(),
 		seeder: &fakeSeeder{log: log, program: program}, letters: &fakeLetters{},
-		tuning: Tuning{Topic: "sales", ApplyRecords: 50, ApplyInterval: time.Millisecond, FlushInterval: time.Hour},
+		tuning: Tuning{
+			Topic: "sales", ApplyRecords: 50, ApplyInterval: time.Millisecond, FlushInterval: time.Hour,
+			SnapshotInterval: time.Hour, Keep: 3,
+		},
 	}
 }
 
@@ -56,7 +72,8 @@ func (r *rig) start(partitions ...int32) *rig {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r.p = NewProcessor(Parts{
-		Program: r.program, Log: r.log, States: r.states, Seeder: r.seeder, Commits: r.commits,
+		Program: r.program, Log: r.log, States: r.states, Seeder: r.seeder, Commits: r.commits, Snapshots: r.snapshots,
+		Seeds:   NewSeeds(r.seeder, r.snapshots, func() (Workspace, error) { return memWorkspace{newMemStates(r.program)}, nil }),
 		Letters: r.letters, Logger: slog.New(slog.DiscardHandler),
 	}, r.tuning)
 	ended := make(chan error, 1)
@@ -166,4 +183,59 @@ func (r *rig) expect(partition int32, key, want string) {
 
 func sale(user int, revenue string) string {
 	return fmt.Sprintf(`{"userId":%d,"revenue":%s}`, user, revenue)
+}
+
+// notBeyondSnapshots: what the group was told is published.
+func (r *rig) notBeyondSnapshots(partition int32) {
+	r.t.Helper()
+	commits, _ := r.commits.Committed(context.Background())
+	c := commits[partition]
+	if note, _ := readNote(c); note.Snapshot != nil && c.Offset > r.snapshots.position(partition) {
+		r.t.Fatalf("the group has offset %d, the newest snapshot is at %d", c.Offset, r.snapshots.position(partition))
+	}
+}
+
+// mixed are n sales of few users, tombstones and broken records.
+func mixed(rnd *rand.Rand, n int) (values []string) {
+	for range n {
+		switch rnd.IntN(12) {
+		case 0:
+			values = append(values, "")
+		case 1:
+			values = append(values, `{"userId":`)
+		default:
+			values = append(values, sale(rnd.IntN(7), fmt.Sprintf("%d.%02d", rnd.IntN(100), rnd.IntN(100))))
+		}
+	}
+	return values
+}
+
+// straight compares a state, and the counts of its partition, with the fold of
+// the whole log in one delta, byte for byte.
+func (r *rig) straight(partition int32, state *memState, counts Counts) {
+	r.t.Helper()
+	straight := r.program.NewDelta(partition, r.log.topic.Partitions)
+	decoder, err := r.program.NewDecoder(DecodeCut{}, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range r.log.parts[partition].records {
+		if _, err := decoder.Fold(straight, partition, &r.log.parts[partition].records[i]); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	rows := state.rows(r.program)
+	n := 0
+	for key, want := range straight.Sorted(nil) {
+		n++
+		if got := rows[string(key)]; !slices.Equal(got, want) {
+			r.t.Errorf("key %s: got %s, want %s", key, render(r.t, r.program, key, got), render(r.t, r.program, key, want))
+		}
+	}
+	if n != len(rows) {
+		r.t.Errorf("%d keys, want %d", len(rows), n)
+	}
+	if counts != straight.Counts {
+		r.t.Errorf("counts %+v, want %+v", counts, straight.Counts)
+	}
 }

@@ -1,5 +1,7 @@
 package aggregator
 
+import "time"
+
 // State is where a partition's task stands.
 type State uint8
 
@@ -38,7 +40,15 @@ type PartitionStatus struct {
 	Cut        Cut
 	Documents  int64 // of the history in its seed
 	Seeded     bool
-	BadShare   float64 // of the last 1000 records
+	BadShare   float64   // of the last 1000 records
+	Snapshot   *Snapshot // the newest, nil where there is none or it is not known
+	Restore    *Restore  // nil while none runs
+}
+
+// Restore is how far the restore of a partition has come.
+type Restore struct {
+	Have, Need int64 // bytes
+	Remaining  time.Duration
 }
 
 // Reading is one partition's answer about one key.

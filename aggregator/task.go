@@ -11,18 +11,25 @@ import (
 	"time"
 )
 
-// task carries one partition from the claim to the hand-over: it opens or
-// makes the state, folds the log from the state's own position, applies, and
-// lets go. It outlives group sessions and ends when the partition is revoked,
-// when the process stops, or with an error that ends the process.
+// task carries one partition from the claim to the hand-over: it opens,
+// restores or makes the state, folds the log from the state's own position,
+// applies, publishes, and lets go. It outlives group sessions and ends when the
+// partition is revoked, when the process stops, or with an error that ends the
+// process. Where another member takes the partition without that, it closes,
+// and asks again whose it is.
 //
-// Two goroutines: run (open, then fold) and apply. Reads come from anywhere.
+// Three goroutines: run (open, then fold), apply and publish. Reads come from
+// anywhere.
 type task struct {
 	p         *Processor
 	partition int32
 	log       *slog.Logger
 	totals    *totals
-	kick      chan struct{} // an apply is wanted now
+	kick      chan struct{}      // an apply is wanted now
+	settles   chan chan struct{} // an apply is wanted, and to be told of
+	asks      chan chan error    // a publish is wanted, and to be told of
+	unread    error              // why no snapshot could be read; of run alone
+	told      Commit             // of the newest snapshot, as the group took it last; of whoever publishes
 
 	vouched atomic.Int64 // all before this offset is surely of the state's topic
 
@@ -31,10 +38,13 @@ type task struct {
 	phase    State  // Restoring, Bootstrapping, CatchingUp or Live
 	gap      string // why it stands in state gap, "" where it does not
 	holds    [numHolds]string
-	waiting  string // what is being waited for, without being paused for it
-	answers  bool   // has been live
-	missing  int64  // records that retention took, in state gap
-	target   int64  // the readable end when it was claimed: live from there on
+	waiting  string        // what is being waited for, without being paused for it
+	answers  bool          // has been live
+	missing  int64         // records that retention took, in state gap
+	target   int64         // the readable end when it was claimed: live from there on
+	owner    Publisher     // nil before the claim
+	restores *Restore      // while one runs
+	working  chan struct{} // closed when folding, applying and publishing have ended; nil before
 	end      int64
 	logStart int64
 
@@ -62,6 +72,8 @@ func newTask(p *Processor, partition int32) *task {
 		log:       p.log.With("topic", p.options.Topic, "partition", partition),
 		totals:    newTotals(p.program),
 		kick:      make(chan struct{}, 1),
+		settles:   make(chan chan struct{}),
+		asks:      make(chan chan error),
 		phase:     Restoring,
 		session:   p.sessionCounts(partition),
 	}
@@ -73,8 +85,42 @@ var errPaused = errors.New("paused")
 
 // run is the task's life. Its error ends the process; what it folded is
 // applied and the store closed when it returns.
-func (t *task) run(ctx context.Context, decided func()) error {
-	store, err := t.openState(ctx, decided)
+func (t *task) run(ctx context.Context) error {
+	for {
+		err := t.hold(ctx)
+		if ctx.Err() == nil && errors.Is(err, ErrFenced) {
+			t.fenced(err)
+			err = sleep(ctx, fencedWait)
+			if err == nil {
+				continue
+			}
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
+			return nil
+		}
+		return err
+	}
+}
+
+// fencedWait is how long a partition that another member has taken is left
+// alone before the group is asked whose it is.
+const fencedWait = time.Second
+
+// fenced closes the partition to reads: another member has taken it.
+func (t *task) fenced(err error) {
+	t.mu.Lock()
+	lost := t.owner != nil
+	t.owner, t.phase, t.answers = nil, Restoring, false
+	t.mu.Unlock()
+	if lost && t.p.observer != nil {
+		t.p.observer.Fenced()
+	}
+	t.wait(fmt.Sprintf("another member has the partition: %v", err))
+}
+
+// hold has the partition until ctx ends, or another member takes it.
+func (t *task) hold(ctx context.Context) error {
+	store, err := t.openState(ctx)
 	if err == nil {
 		err = t.work(ctx, store)
 	}
@@ -83,40 +129,56 @@ func (t *task) run(ctx context.Context, decided func()) error {
 		<-ctx.Done()
 		err = nil
 	}
-	if errors.Is(err, context.Canceled) {
-		err = nil
-	}
 	if s := t.totals.close(); s != nil {
 		if cerr := s.Close(); cerr != nil {
-			err = errors.Join(err, fmt.Errorf("close the state of partition %d: %w", t.partition, cerr))
+			cerr = fmt.Errorf("close the state of partition %d: %w", t.partition, cerr)
+			if errors.Is(err, context.Canceled) {
+				err = nil
+			}
+			err = errors.Join(err, cerr)
 		}
 	}
 	return err
 }
 
-// work folds and applies until ctx ends, then applies what is folded.
+// work folds, applies and publishes until ctx ends, then applies what is folded
+// and publishes it.
 func (t *task) work(ctx context.Context, store Store) error {
-	t.totals.open(store)
+	working := make(chan struct{})
+	t.mu.Lock()
+	owner := t.owner
+	t.working = working
+	t.mu.Unlock()
+	t.totals.open(store, owner.Epoch())
 	t.set(CatchingUp)
 	folding, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(folding, t.totals.wake)()
 
-	applied := make(chan error, 1)
-	go func() {
-		err := t.applyLoop(folding)
-		cancel() // folding waits for room that will not come
-		applied <- err
-	}()
+	others := make(chan error, 2)
+	beside := func(loop func(context.Context) error) {
+		go func() {
+			err := loop(folding)
+			cancel() // folding waits for room that will not come
+			others <- err
+		}()
+	}
+	beside(t.applyLoop)
+	beside(func(ctx context.Context) error { return t.publishLoop(ctx, owner, store) })
 	err := t.foldLoop(folding, store)
 	if errors.Is(err, errPaused) {
 		<-folding.Done() // what was folded is applied all the same
 	}
 	cancel()
 	if errors.Is(err, context.Canceled) {
-		err = nil // by ctx, or by the apply whose error says more
+		err = nil // by ctx, or by another loop whose error says more
 	}
-	return errors.Join(<-applied, err)
+	err = errors.Join(err, <-others, <-others)
+	close(working)
+	if err == nil || errors.Is(err, errPaused) {
+		t.handOver(ctx, owner, store)
+	}
+	return err
 }
 
 // set puts the task into a phase.
@@ -179,7 +241,7 @@ func (t *task) retry(ctx context.Context, what string, f func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, errPaused) || errors.Is(err, ErrHopeless) {
+		if errors.Is(err, errPaused) || errors.Is(err, ErrHopeless) || errors.Is(err, ErrFenced) {
 			return err
 		}
 		t.wait(fmt.Sprintf("%s: %v", what, err))
@@ -199,6 +261,7 @@ func (t *task) status() PartitionStatus {
 	sum := t.totals.summary()
 	keys, bytes := t.totals.size()
 	state, reason, answers := t.standing()
+	published := t.published()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return PartitionStatus{
@@ -210,7 +273,41 @@ func (t *task) status() PartitionStatus {
 		Keys: keys, Bytes: bytes,
 		Cut: t.identity.Cut, Documents: sum.Documents, Seeded: sum.Seeded,
 		Session: t.session.get(), BadShare: math.Float64frombits(t.share.Load()),
+		Snapshot: published, Restore: t.restores,
 	}
+}
+
+// published is the newest snapshot as far as it is known; nil where there is
+// none.
+func (t *task) published() *Snapshot {
+	t.mu.Lock()
+	owner := t.owner
+	t.mu.Unlock()
+	if owner == nil {
+		return nil
+	}
+	if s, ok := owner.Newest(); ok {
+		return &s
+	}
+	return nil
+}
+
+// restoring notes how far a restore has come, in bytes.
+func (t *task) restoring(have, need int64, took time.Duration) {
+	r := &Restore{Have: have, Need: need}
+	if have > 0 {
+		r.Remaining = time.Duration(float64(took) * float64(need-have) / float64(have))
+	}
+	t.mu.Lock()
+	t.restores = r
+	t.mu.Unlock()
+}
+
+// restored ends what restoring began.
+func (t *task) restored() {
+	t.mu.Lock()
+	t.restores = nil
+	t.mu.Unlock()
 }
 
 // standing is what a read must know besides the totals.

@@ -40,14 +40,15 @@ func newTotals(p *Program) *totals {
 	return t
 }
 
-// open begins at the store's position, under the next epoch.
-func (t *totals) open(s Store) {
+// open begins at the store's position, under the epoch of this ownership.
+func (t *totals) open(s Store, epoch int64) {
 	id := s.Identity()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.store = s
 	t.progress = s.Progress()
-	t.progress.Epoch++
+	t.progress.Epoch = max(t.progress.Epoch, epoch)
+	t.frozen = nil
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)

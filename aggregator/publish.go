@@ -1,0 +1,116 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// lastPublish bounds the publish at a hand-over: where it does not end in
+	// this time the snapshot before it stands, and the next owner folds the rest
+	// from the log.
+	lastPublish = 8 * time.Second
+	// commitTimeout bounds how long the group is told of a snapshot; the next
+	// publish tells it again.
+	commitTimeout = 10 * time.Second
+)
+
+// publishLoop publishes what was applied, at each interval and when asked.
+// Its error is ErrFenced: another member has taken the partition. Whatever else
+// goes wrong is logged, and tried again the next time: folding goes on.
+func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) error {
+	tick := time.NewTicker(t.p.options.SnapshotInterval)
+	defer tick.Stop()
+	for {
+		var asked chan error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case asked = <-t.asks:
+			t.settle(ctx)
+		}
+		err := t.publish(ctx, owner, store)
+		if asked != nil {
+			asked <- err
+		}
+		switch {
+		case errors.Is(err, ErrFenced):
+			return err
+		case err != nil && ctx.Err() == nil:
+			t.log.Warn("no snapshot could be published; it is tried again", "err", err, "in", t.p.options.SnapshotInterval)
+		}
+	}
+}
+
+// settle waits until what is folded is applied, or ctx ends.
+func (t *task) settle(ctx context.Context) {
+	done := make(chan struct{})
+	select {
+	case t.settles <- done:
+	case <-ctx.Done():
+		return
+	}
+	<-done
+}
+
+// publish makes what is applied the newest snapshot, tells the group, and
+// removes snapshots that are older than those to keep. One at a time.
+func (t *task) publish(ctx context.Context, owner Publisher, store Store) error {
+	snapshot, err := owner.Publish(ctx, store)
+	if err != nil {
+		return err
+	}
+	commit := commitOf(snapshot.Identity, &snapshot)
+	if commit == t.told {
+		return nil
+	}
+	telling, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	if err := t.p.commits.Commit(telling, t.partition, commit); err != nil {
+		return fmt.Errorf("tell the group of snapshot %d of partition %d: %w", snapshot.Seq, t.partition, err)
+	}
+	t.told = commit
+	return owner.Reap(ctx, t.p.options.Keep)
+}
+
+// handOver publishes what is applied after folding has ended, for the next
+// owner.
+func (t *task) handOver(ctx context.Context, owner Publisher, store Store) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPublish)
+	defer cancel()
+	if err := t.publish(last, owner, store); err != nil {
+		t.log.Warn("the last snapshot was not published; the next owner folds the rest again", "err", err)
+	}
+}
+
+// publishNow publishes what is folded now and returns the newest snapshot, nil
+// where there is none, as with a partition that has no state yet.
+func (t *task) publishNow(ctx context.Context) (*Snapshot, error) {
+	t.mu.Lock()
+	working := t.working
+	t.mu.Unlock()
+	asked := make(chan error, 1)
+	var err error
+	select {
+	case t.asks <- asked:
+		err = <-asked
+	case <-working: // it is being let go of, and publishes by itself
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-idle(working):
+	}
+	return t.published(), err
+}
+
+// idle is closed where there is no work to wait for.
+func idle(working chan struct{}) <-chan struct{} {
+	if working != nil {
+		return nil
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
