@@ -2,9 +2,14 @@ package store_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"tidemark/aggregator"
 	"tidemark/store"
@@ -143,6 +148,91 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*100_000/b.Elapsed().Seconds(), "keys/s")
+}
+
+// BenchmarkPeek looks at a checkpoint of a million keys, as a publish does.
+func BenchmarkPeek(b *testing.B) {
+	p := benchFilled(b)
+	at := filepath.Join(b.TempDir(), "checkpoint")
+	if err := p.Checkpoint(at); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := store.Peek(at); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCheckpointUnchanged flushes and copies a state of a million keys
+// that nothing was applied to.
+func BenchmarkCheckpointUnchanged(b *testing.B) {
+	p := benchFilled(b)
+	at := filepath.Join(b.TempDir(), "checkpoint")
+	for b.Loop() {
+		if err := errors.Join(p.Flush(), p.Checkpoint(at)); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := os.RemoveAll(at); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkApplyBesideCheckpoints applies 10,000 totals at a time to a state of
+// a million keys, with and without a checkpoint made after another meanwhile,
+// and tells the longest that an apply took.
+func BenchmarkApplyBesideCheckpoints(b *testing.B) {
+	for _, beside := range []bool{false, true} {
+		b.Run(fmt.Sprint(beside), func(b *testing.B) {
+			p := benchFilled(b)
+			at := filepath.Join(b.TempDir(), "checkpoint")
+			stop, checkpoints := make(chan struct{}), 0
+			var slowest time.Duration
+			var copying sync.WaitGroup
+			if beside {
+				copying.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						began := time.Now()
+						if err := p.Checkpoint(at); err != nil {
+							b.Error(err)
+							return
+						}
+						slowest = max(slowest, time.Since(began))
+						checkpoints++
+						if err := os.RemoveAll(at); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			rng := rand.New(rand.NewPCG(3, 3))
+			position := p.Progress().Position
+			var longest time.Duration
+			for b.Loop() {
+				position++
+				began := time.Now()
+				if err := p.Apply(benchDelta(rng, 10_000), aggregator.Progress{Seeded: true, Position: position}); err != nil {
+					b.Fatal(err)
+				}
+				longest = max(longest, time.Since(began))
+			}
+			close(stop)
+			copying.Wait()
+			b.ReportMetric(longest.Seconds()*1000, "ms/longest-apply")
+			b.ReportMetric(slowest.Seconds()*1000, "ms/longest-checkpoint")
+			b.ReportMetric(float64(checkpoints), "checkpoints")
+		})
+	}
 }
 
 // BenchmarkCreate makes states, which a new topic waits for.

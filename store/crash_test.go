@@ -340,18 +340,23 @@ func TestS16CreateIsAtomic(t *testing.T) {
 	}
 }
 
-// A crash at any step of Drop leaves the state or none.
+// A crash at any step of Drop, or of Discard, leaves the state or none.
 func TestS16DropIsAtomic(t *testing.T) {
+	t.Run("drop", func(t *testing.T) { removal(t, aggregator.Progress{}, (*store.Dir).Drop) })
+	t.Run("discard", func(t *testing.T) { removal(t, progressAt(0), (*store.Dir).Discard) })
+}
+
+func removal(t *testing.T, was aggregator.Progress, remove func(d *store.Dir, partition int32) error) {
 	none, whole := 0, 0
 	everyStep(t, func(disk vfs.FS) {
 		d := openDir(t, "state", options(t).WithFS(disk))
 		p, err := d.Create(identity(0), aggregator.Progress{})
-		if err := errors.Join(err, p.Seed(sortedSums(seeds()), false), p.Flush(), d.Close()); err != nil {
+		if err := errors.Join(err, p.Seed(sortedSums(seeds()), false), p.Apply(sorted(nil), was), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}, func(disk vfs.FS) {
 		d := openDir(t, "state", options(t).WithFS(disk))
-		if err := errors.Join(d.Drop(0), d.Close()); err != nil {
+		if err := errors.Join(remove(d, 0), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}, func(step int, disk *vfs.MemFS) {

@@ -37,8 +37,8 @@ var _ aggregator.States = (*Dir)(nil)
 
 // Open opens the state directory dir, making it where it is missing, and locks
 // it. A directory in use is waited for, up to LockWait; then the error is
-// ErrLocked and names the likely holder. What an interrupted Create or Drop
-// has left is removed. No partition is opened yet.
+// ErrLocked and names the likely holder. What an interrupted Create, Install or
+// Drop has left is removed, and checkpoints are. No partition is opened yet.
 func Open(dir string, opts Options) (*Dir, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
 		return nil, aggregator.ErrNoState
 	}
 	path := d.layout.partition(partition)
-	if err := peek(d.layout.fs, path); err != nil {
+	if err := probe(d.layout.fs, path); err != nil {
 		return nil, err
 	}
 	if err := d.space.checkOpen(); err != nil {
@@ -182,30 +182,11 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 
 // load reads what the state is, and tries whether its totals can be read.
 func (p *Partition) load() error {
-	marker, ok, err := get(p.db, nil, formatKey)
+	s, err := readState(p.db)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return ErrNoMarker
-	}
-	if _, err := checkFormat(marker); err != nil {
-		return err
-	}
-	identity, err := required(p.db, identityKey)
-	if err != nil {
-		return err
-	}
-	if p.identity, err = decodeIdentity(identity); err != nil {
-		return err
-	}
-	progress, err := required(p.db, progressKey)
-	if err != nil {
-		return err
-	}
-	if p.progress, err = decodeProgress(progress); err != nil {
-		return err
-	}
+	p.identity, p.progress = s.Identity, s.Progress
 	p.writable = p.identity.Definition.Equal(p.dir.opts.codec.definition)
 	if p.writable {
 		if err := p.tryTotal(); err != nil {
@@ -213,15 +194,6 @@ func (p *Partition) load() error {
 		}
 	}
 	return p.keys.load(p.db)
-}
-
-// required reads a key that every state has.
-func required(db *pebble.DB, key []byte) ([]byte, error) {
-	value, ok, err := get(db, nil, key)
-	if err == nil && !ok {
-		err = fmt.Errorf("no %s: %w", key, ErrCorrupt)
-	}
-	return value, err
 }
 
 // tryTotal decodes the first total there is: one of a newer encoding is told
@@ -321,55 +293,6 @@ func (p *Partition) inscribe(id aggregator.Identity, progress aggregator.Progres
 		return err
 	}
 	return p.waitFlushed()
-}
-
-// Drop removes a seed that was never completed, closing it, without a flush,
-// where it is open. It returns ErrSeeded for a state whose history is in, and
-// aggregator.ErrNoState where there is none. A crash leaves either all of it
-// or none.
-func (d *Dir) Drop(partition int32) error {
-	if err := d.drop(partition); err != nil {
-		return fmt.Errorf("drop the state of partition %d in %s: %w", partition, d.layout.root, err)
-	}
-	return nil
-}
-
-func (d *Dir) drop(partition int32) error {
-	p := d.Partition(partition)
-	wasOpen := p != nil
-	if !wasOpen {
-		var err error
-		if p, err = d.openPartition(partition); err != nil {
-			return err
-		}
-	}
-	if p.Progress().Seeded {
-		if wasOpen {
-			return ErrSeeded
-		}
-		return errors.Join(ErrSeeded, p.Close())
-	}
-	p.durable.Store(p.written.Load()) // nothing to keep
-	if err := p.Close(); err != nil {
-		return err
-	}
-	if _, err := d.reserve(partition); err != nil {
-		return err
-	}
-	defer d.settle(partition, nil)
-	fs, path := d.layout.fs, d.layout.partition(partition)
-	removing := path + removingSuffix
-	if err := fs.RemoveAll(removing); err != nil { // of a Drop that failed
-		return err
-	}
-	if err := fs.Rename(path, removing); err != nil {
-		return err
-	}
-	return errors.Join(
-		d.layout.sync(d.layout.partitions()),
-		fs.RemoveAll(removing),
-		d.layout.sync(d.layout.partitions()),
-	)
 }
 
 // Partition returns the open state of a partition, nil where it is not open.

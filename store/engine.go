@@ -126,10 +126,10 @@ func readOnlyOptions(fs vfs.FS) *pebble.Options {
 	}
 }
 
-// peek looks at the files of a database without opening it. It returns
+// probe looks at the files of a database without opening it. It returns
 // ErrNoMarker where the directory holds none, and ErrNewerFormat where a newer
 // Pebble wrote it.
-func peek(fs vfs.FS, path string) error {
+func probe(fs vfs.FS, path string) error {
 	desc, err := pebble.Peek(path, fs)
 	if err != nil {
 		if n := engineFormat(fs, path); n > int64(pebble.FormatNewest) {

@@ -57,7 +57,7 @@ func Inspect(dir string) (*Inspection, error) {
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("inspect %s: %w", dir, err)
-	case len(names) > 0 && peek(l.fs, dir) != ErrNoMarker:
+	case len(names) > 0 && probe(l.fs, dir) != ErrNoMarker:
 		in.Partitions = []PartitionInfo{inspectPartition(l.fs, dir)}
 	default:
 		return nil, fmt.Errorf("inspect %s: %w", dir, aggregator.ErrNoState)
@@ -118,7 +118,7 @@ func (info *PartitionInfo) read(disk vfs.FS) (err error) {
 		}
 		info.Bytes += stat.Size()
 	}
-	if err := peek(disk, info.Path); err != nil {
+	if err := probe(disk, info.Path); err != nil {
 		return err
 	}
 	db, err := pebble.Open(info.Path, readOnlyOptions(disk))
@@ -126,30 +126,11 @@ func (info *PartitionInfo) read(disk vfs.FS) (err error) {
 		return damaged(err)
 	}
 	defer func() { err = errors.Join(err, damaged(db.Close())) }()
-	marker, ok, err := get(db, nil, formatKey)
+	s, err := readState(db)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return ErrNoMarker
-	}
-	if info.Format, err = checkFormat(marker); err != nil {
-		return err
-	}
-	identity, err := required(db, identityKey)
-	if err != nil {
-		return err
-	}
-	if info.Identity, err = decodeIdentity(identity); err != nil {
-		return err
-	}
-	progress, err := required(db, progressKey)
-	if err != nil {
-		return err
-	}
-	if info.Progress, err = decodeProgress(progress); err != nil {
-		return err
-	}
+	info.Format, info.Identity, info.Progress = s.Format, s.Identity, s.Progress
 	if info.Keys, err = countKeys(db, totalPrefix, totalEnd); err != nil {
 		return err
 	}

@@ -13,10 +13,12 @@ import (
 
 // The names in a state directory; FORMAT.md says what each is.
 const (
-	partitionsName = "partitions"
-	lockName       = "LOCK"
-	holderName     = "holder"
-	ballastName    = "ballast"
+	partitionsName  = "partitions"
+	restoresName    = "restores"
+	checkpointsName = "checkpoints"
+	lockName        = "LOCK"
+	holderName      = "holder"
+	ballastName     = "ballast"
 
 	// A partition's directory that is being made or removed has one of these
 	// behind its number. What they hold is no state.
@@ -34,9 +36,14 @@ func (l layout) partitions() string { return l.fs.PathJoin(l.root, partitionsNam
 func (l layout) lock() string       { return l.fs.PathJoin(l.root, lockName) }
 func (l layout) holder() string     { return l.fs.PathJoin(l.root, holderName) }
 
-func (l layout) partition(n int32) string {
-	return l.fs.PathJoin(l.partitions(), strconv.Itoa(int(n)))
-}
+func (l layout) checkpoints() string { return l.fs.PathJoin(l.root, checkpointsName) }
+
+func (l layout) partition(n int32) string  { return l.of(n, l.partitions()) }
+func (l layout) restore(n int32) string    { return l.of(n, l.fs.PathJoin(l.root, restoresName)) }
+func (l layout) checkpoint(n int32) string { return l.of(n, l.checkpoints()) }
+
+// of is the directory of partition n in dir.
+func (l layout) of(n int32, dir string) string { return l.fs.PathJoin(dir, strconv.Itoa(int(n))) }
 
 // make makes the directories that are missing, durable on return.
 func (l layout) make() error {
@@ -71,22 +78,44 @@ func (l layout) sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// tidy removes what an interrupted Create or Drop has left, and returns the
-// paths.
+// tidy removes what an interrupted Create, Install, Drop or snapshot has left,
+// and returns the paths.
 func (l layout) tidy() (removed []string, err error) {
-	names, err := l.fs.List(l.partitions())
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
+	unfinished := func(name string) bool {
 		number, found := strings.CutSuffix(name, makingSuffix)
 		if !found {
 			number, found = strings.CutSuffix(name, removingSuffix)
 		}
-		if _, valid := parseNumber(number); !found || !valid {
+		_, valid := parseNumber(number)
+		return found && valid
+	}
+	checkpoint := func(name string) bool {
+		_, valid := parseNumber(name)
+		return valid
+	}
+	removed, err = l.clear(l.partitions(), unfinished)
+	if err != nil {
+		return removed, err
+	}
+	more, err := l.clear(l.checkpoints(), checkpoint)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return append(removed, more...), err
+}
+
+// clear removes the directories in dir that are left over, durable on return,
+// and returns their paths.
+func (l layout) clear(dir string, left func(name string) bool) (removed []string, err error) {
+	names, err := l.fs.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if !left(name) {
 			continue
 		}
-		path := l.fs.PathJoin(l.partitions(), name)
+		path := l.fs.PathJoin(dir, name)
 		if err := l.fs.RemoveAll(path); err != nil {
 			return removed, fmt.Errorf("remove the unfinished %s: %w", path, err)
 		}
@@ -95,7 +124,39 @@ func (l layout) tidy() (removed []string, err error) {
 	if removed == nil {
 		return nil, nil
 	}
-	return removed, l.sync(l.partitions())
+	return removed, l.sync(dir)
+}
+
+// retire takes the partition's state, where there is one, out of its place, so
+// that it is a state no more; durable on return. bury removes it.
+func (l layout) retire(n int32) error {
+	path := l.partition(n)
+	removing := path + removingSuffix
+	if err := l.fs.RemoveAll(removing); err != nil { // of a removal that failed
+		return err
+	}
+	if err := l.fs.Rename(path, removing); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	return l.sync(l.partitions())
+}
+
+// reinstate takes back what retire did.
+func (l layout) reinstate(n int32) error {
+	path := l.partition(n)
+	err := l.fs.Rename(path+removingSuffix, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, l.sync(l.partitions()))
+}
+
+// bury removes what was retired.
+func (l layout) bury(n int32) error {
+	return errors.Join(l.fs.RemoveAll(l.partition(n)+removingSuffix), l.sync(l.partitions()))
 }
 
 // numbers lists the partitions that have a directory, in order.
@@ -115,8 +176,11 @@ func (l layout) numbers() ([]int32, error) {
 }
 
 // has says whether the partition's directory is there with files in it.
-func (l layout) has(n int32) (bool, error) {
-	names, err := l.fs.List(l.partition(n))
+func (l layout) has(n int32) (bool, error) { return hasFiles(l.fs, l.partition(n)) }
+
+// hasFiles says whether dir is there with files in it.
+func hasFiles(disk vfs.FS, dir string) (bool, error) {
+	names, err := disk.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
