@@ -87,7 +87,7 @@ func decode(l Lineage, seq int64, object []byte) (*Manifest, error) {
 		return &DamagedError{Lineage: l, Seq: seq, Object: l.manifest(seq), Reason: reason}
 	}
 	var e envelope
-	if err := strictJSON(object, &e); err != nil {
+	if err := aggregator.UnmarshalStrict(object, &e); err != nil {
 		return nil, damaged(fmt.Sprintf("is no manifest (%v)", err))
 	}
 	if sum := sha256.Sum256(e.Manifest); hex.EncodeToString(sum[:]) != e.SHA256 {
@@ -103,7 +103,7 @@ func decode(l Lineage, seq int64, object []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("manifest %s: %w: it is %d, this program reads up to %d", l.manifest(seq), ErrNewer, v.Version, ManifestVersion)
 	}
 	var r manifestRecord
-	if err := strictJSON(e.Manifest, &r); err != nil {
+	if err := aggregator.UnmarshalStrict(e.Manifest, &r); err != nil {
 		return nil, fmt.Errorf("manifest %s: %w: %w", l.manifest(seq), ErrNewer, err)
 	}
 	m, err := r.manifest()

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -209,6 +210,16 @@ func TestS14OldManifests(t *testing.T) {
 				t.Error(err)
 			}
 			restored(t, s, m)
+			if dir != present {
+				continue
+			}
+			was, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(m.Lineage.manifest(m.Seq))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is, err := m.encode(); err != nil || !bytes.Equal(was, is) {
+				t.Errorf("written now, %v\n%s\nwas\n%s", err, is, was)
+			}
 		}
 	}
 }
