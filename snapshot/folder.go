@@ -254,11 +254,25 @@ func (f *folder) forget(prefix string) {
 	f.removeEmpty(filepath.Dir(dir))
 }
 
-// removeEmpty removes a folder if it is empty: os.Remove fails for others.
-func (f *folder) removeEmpty(dir string) {
-	if os.Remove(dir) == nil {
-		f.lost(dir)
+// removeEmpty removes folders that are empty: os.Remove fails for others.
+func (f *folder) removeEmpty(dirs ...string) {
+	for _, dir := range dirs {
+		if os.Remove(dir) == nil {
+			f.lost(dir)
+		}
 	}
+}
+
+// missing are the folders that the first create has to make, the innermost
+// first.
+func (f *folder) missing() (dirs []string) {
+	for dir := f.path(tempFolder); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
 }
 
 // found marks the errors that a caller decides on.

@@ -108,3 +108,30 @@ func TestFolderErrors(t *testing.T) {
 		t.Errorf("delete nothing: %v", err)
 	}
 }
+
+// A check leaves no folder that it made, and none that it did not make goes.
+func TestCheckLeavesNoFolders(t *testing.T) {
+	for _, there := range []string{"", "a", "a/snapshots", "a/snapshots/.tmp"} {
+		at := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(at, filepath.FromSlash(there)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		f, err := openFolder(filepath.Join(at, "a", "snapshots"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openStore(t, f, Options{})
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left string
+		err = filepath.WalkDir(at, func(path string, _ os.DirEntry, err error) error {
+			left = path
+			return err
+		})
+		if want := filepath.Join(at, filepath.FromSlash(there)); err != nil || left != want {
+			t.Errorf("%s is left, %v; want %s", left, err, want)
+		}
+		publish(t, claim(t, s, 0), 10) // it makes them again
+	}
+}

@@ -19,7 +19,11 @@ type Lineage struct {
 }
 
 func (l Lineage) String() string {
-	return fmt.Sprintf("group %s, topic %s, partition %d", l.Group, l.Topic, l.Partition)
+	topic := l.Topic
+	if topic == "" {
+		topic = "with id " + l.TopicID
+	}
+	return fmt.Sprintf("group %s, topic %s, partition %d", l.Group, topic, l.Partition)
 }
 
 // same says whether both are kept under the same keys.

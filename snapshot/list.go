@@ -192,6 +192,23 @@ func (s *Store) look(ctx context.Context, l Lineage) (*look, error) {
 	return k, nil
 }
 
+// Groups lists the groups that have snapshots here. One whose name is too long
+// to stand in a key is left out.
+func (s *Store) Groups(ctx context.Context) ([]string, error) {
+	all, err := s.objects(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("list the groups in %s: %w", s, err)
+	}
+	var groups []string
+	for _, o := range all {
+		if group, ok := unescape(o.name()); ok && o.dir() {
+			groups = append(groups, group)
+		}
+	}
+	slices.Sort(groups)
+	return groups, nil
+}
+
 // Lineages lists those of a group, by topic and partition. The topic's name is
 // set only where the servers have no UUIDs: elsewhere the manifests tell it.
 func (s *Store) Lineages(ctx context.Context, group string) ([]Lineage, error) {

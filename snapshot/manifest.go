@@ -47,6 +47,9 @@ type File struct {
 // Position is the next offset after those that the snapshot holds.
 func (m *Manifest) Position() int64 { return m.Progress.Position }
 
+// State is what the files of m hold.
+func (m *Manifest) State() State { return State{m.Identity, m.Progress, m.Format} }
+
 // Bytes is the size of all its files.
 func (m *Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {

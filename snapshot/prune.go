@@ -11,6 +11,16 @@ import (
 // other names stays. Nobody may publish for the old topic meanwhile. told, where
 // not nil, hears of each lineage that is done.
 func (s *Store) Prune(ctx context.Context, group, topic, topicID string, keep int, told func(l Lineage, whole bool, r Reaped)) (Reaped, error) {
+	return s.prune(ctx, group, topic, topicID, keep, told, false)
+}
+
+// PlanPrune tells what Prune would remove now, but for temporary files, and
+// removes nothing.
+func (s *Store) PlanPrune(ctx context.Context, group, topic, topicID string, keep int, told func(l Lineage, whole bool, r Reaped)) (Reaped, error) {
+	return s.prune(ctx, group, topic, topicID, keep, told, true)
+}
+
+func (s *Store) prune(ctx context.Context, group, topic, topicID string, keep int, told func(l Lineage, whole bool, r Reaped), dry bool) (Reaped, error) {
 	var all Reaped
 	lineages, err := s.Lineages(ctx, group)
 	if err != nil {
@@ -30,9 +40,9 @@ func (s *Store) Prune(ctx context.Context, group, topic, topicID string, keep in
 		l.Topic = topic
 		var r Reaped
 		if old {
-			r, err = s.Drop(ctx, l)
+			r, err = s.drop(ctx, l, dry)
 		} else {
-			r, err = s.Reap(ctx, l, keep)
+			r, err = s.reap(ctx, l, keep, dry)
 		}
 		all.add(r)
 		if err != nil {
@@ -59,7 +69,9 @@ func (s *Store) topicOf(ctx context.Context, l Lineage) (string, error) {
 
 // Drop removes all snapshots of l, manifests first, so that what is left after
 // a crash is no snapshot. Nobody may publish meanwhile.
-func (s *Store) Drop(ctx context.Context, l Lineage) (Reaped, error) {
+func (s *Store) Drop(ctx context.Context, l Lineage) (Reaped, error) { return s.drop(ctx, l, false) }
+
+func (s *Store) drop(ctx context.Context, l Lineage, dry bool) (Reaped, error) {
 	var r Reaped
 	for _, prefix := range []string{l.manifests(), l.files()} {
 		all, err := s.objects(ctx, prefix)
@@ -70,8 +82,10 @@ func (s *Store) Drop(ctx context.Context, l Lineage) (Reaped, error) {
 			if o.dir() {
 				continue
 			}
-			if err := s.bucket.delete(ctx, o.key); err != nil {
-				return r, fmt.Errorf("drop the snapshots of %s: remove %s: %w", l, o.key, err)
+			if !dry {
+				if err := s.bucket.delete(ctx, o.key); err != nil {
+					return r, fmt.Errorf("drop the snapshots of %s: remove %s: %w", l, o.key, err)
+				}
 			}
 			if prefix == l.manifests() {
 				r.Manifests++
@@ -81,7 +95,7 @@ func (s *Store) Drop(ctx context.Context, l Lineage) (Reaped, error) {
 			}
 		}
 	}
-	if t, ok := s.bucket.(tidier); ok {
+	if t, ok := s.bucket.(tidier); ok && !dry {
 		t.forget(l.prefix())
 	}
 	return r, nil

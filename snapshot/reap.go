@@ -48,7 +48,11 @@ func (o *Owner) Reap(ctx context.Context, keep int) (Reaped, error) {
 
 // Reap is Owner.Reap by one who owns nothing.
 func (s *Store) Reap(ctx context.Context, l Lineage, keep int) (Reaped, error) {
-	c := cleaning{s: s, l: l, keep: keep}
+	return s.reap(ctx, l, keep, false)
+}
+
+func (s *Store) reap(ctx context.Context, l Lineage, keep int, dry bool) (Reaped, error) {
+	c := cleaning{s: s, l: l, keep: keep, dry: dry}
 	if err := c.run(ctx); err != nil {
 		return c.reaped, fmt.Errorf("clean up the snapshots of %s: %w", l, err)
 	}
@@ -61,6 +65,7 @@ type cleaning struct {
 	l      Lineage
 	keep   int
 	owner  *Owner // nil where nobody in particular cleans up
+	dry    bool   // it counts alone
 	reaped Reaped
 
 	looked  time.Time // when the manifests were listed
@@ -74,7 +79,7 @@ func (c *cleaning) run(ctx context.Context) error {
 	if c.keep < 1 {
 		return fmt.Errorf("at least one snapshot is kept, not %d", c.keep)
 	}
-	if t, ok := s.bucket.(tidier); ok {
+	if t, ok := s.bucket.(tidier); ok && !c.dry {
 		n, err := t.tidy(s.opts.Clock().Add(-reapAge))
 		c.reaped.Temporary += n
 		if err != nil {
@@ -114,6 +119,9 @@ func (c *cleaning) run(ctx context.Context) error {
 
 // remove removes an object while the look at the manifests still holds.
 func (c *cleaning) remove(ctx context.Context, key string) error {
+	if c.dry {
+		return nil
+	}
 	if err := c.s.opts.step("remove"); err != nil {
 		return err
 	}

@@ -162,10 +162,21 @@ func TestPrune(t *testing.T) {
 			return l
 		}
 		is, was, other := make("sales", "new", 4), make("sales", "old", 2), make("returns", "third", 4)
+		if groups, err := s.Groups(t.Context()); err != nil || !slices.Equal(groups, []string{is.Group}) {
+			t.Errorf("groups %v, %v", groups, err)
+		}
+		before := keys(t, b, "")
+		plan, err := s.PlanPrune(t.Context(), is.Group, "sales", "new", 2, nil)
+		if after := keys(t, b, ""); err != nil || !slices.Equal(before, after) {
+			t.Errorf("a plan, %v, left %d of %d objects", err, len(after), len(before))
+		}
 		told := 0
 		r, err := s.Prune(t.Context(), is.Group, "sales", "new", 2, func(Lineage, bool, Reaped) { told++ })
 		if err != nil || told != 2 || r.Manifests != 2+2 || r.Files == 0 || r.Bytes == 0 {
 			t.Errorf("pruned %+v in %d lineages, %v", r, told, err)
+		}
+		if plan != r {
+			t.Errorf("planned %+v, did %+v", plan, r)
 		}
 		for l, want := range map[Lineage]int{is: 2, was: 0, other: 4} {
 			all, err := s.List(t.Context(), l)

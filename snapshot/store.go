@@ -36,7 +36,8 @@ func (s *Store) String() string { return s.name }
 
 // Check tries all that a service does with the store, on a small object that
 // it removes again: create, a second create, which must be refused, read, list
-// and delete. ErrNotCreateOnly where the second create is not refused.
+// and delete. ErrNotCreateOnly where the second create is not refused. Folders
+// that it makes it removes: the service may run as somebody else.
 func (s *Store) Check(ctx context.Context) error {
 	const folder = "=check/" // no group's: escape never yields it
 	key, body := folder+rand.Text(), []byte("tidemark tries whether it can write here\n")
@@ -46,14 +47,17 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) check(ctx context.Context, folder, key string, body []byte) error {
+func (s *Store) check(ctx context.Context, where, key string, body []byte) error {
+	if f, ok := s.bucket.(*folder); ok {
+		defer f.removeEmpty(f.missing()...)
+	}
 	if err := s.create(ctx, key, body); err != nil {
 		return fmt.Errorf("create an object: %w", err)
 	}
 	if t, ok := s.bucket.(tidier); ok {
-		defer t.forget(folder)
+		defer t.forget(where)
 	}
-	err := s.probe(ctx, folder, key, body)
+	err := s.probe(ctx, where, key, body)
 	if derr := s.bucket.delete(ctx, key); derr != nil && err == nil {
 		err = fmt.Errorf("delete an object: %w", derr)
 	}

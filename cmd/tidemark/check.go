@@ -25,8 +25,8 @@ func (p *program) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Say whether the service would take a configuration file",
-		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries Kafka and the history, step by step:\n" +
-			"name, connect, TLS, login, permission. The exit status is 2 for a bad file, 1 where a step fails.",
+		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries Kafka, the history and the snapshot\n" +
+			"store, step by step: name, connect, TLS, login, permission. The exit status is 2 for a bad file, 1 where a step fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if connect && allowUnset {
@@ -66,7 +66,7 @@ func (p *program) check() *cobra.Command {
 		},
 	}
 	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&connect, "connect", false, "also try Kafka and the history")
+	cmd.Flags().BoolVar(&connect, "connect", false, "also try Kafka, the history and the snapshot store")
 	cmd.Flags().BoolVar(&allowUnset, "allow-unset", false, "take environment variables that are not set as given, for CI")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	return cmd
@@ -94,6 +94,7 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		}
 		steps = append(steps, more...)
 	}
+	steps = append(steps, trySnapshots(ctx, cfg))
 	if route, err := config.FindRoute(ctx, cfg.Kafka.BootstrapServers); err == nil {
 		address, err := config.Advertise(cfg.HTTP.Listen, cfg.HTTP.Advertise, cfg.HTTP.TLS.CertFile != "", route)
 		steps = append(steps, outcome("address", cfg.HTTP.Listen, "other members reach this one at "+address, err))

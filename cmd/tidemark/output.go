@@ -25,3 +25,16 @@ func (p *program) printTable(header []string, rows [][]string) error {
 	}
 	return w.Flush()
 }
+
+// printLines prints lines behind an empty one, where there are any.
+func (p *program) printLines(lines []string) error {
+	for i, line := range lines {
+		if i == 0 {
+			line = "\n" + line
+		}
+		if _, err := fmt.Fprintln(p.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

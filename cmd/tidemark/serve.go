@@ -54,6 +54,11 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 	return cfg, nil
 }
 
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // newLogger logs to w as the configuration says.
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: cfg.Level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -65,7 +70,7 @@ func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	format := cfg.Format
 	if format == "auto" {
 		format = "json"
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if isTerminal(w) {
 			format = "text"
 		}
 	}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+)
+
+const (
+	lineEvery = 100 * time.Millisecond // on a terminal
+	logEvery  = 10 * time.Second       // elsewhere
+)
+
+// progress tells how far long work is: by a line on a terminal that is written
+// over, elsewhere in the log. It belongs to one goroutine at a time.
+type progress struct {
+	log   *slog.Logger
+	line  io.Writer // nil where there is no terminal
+	last  time.Time
+	shown bool // a line stands on the terminal
+}
+
+func (p *program) progress(log *slog.Logger) *progress {
+	g := &progress{log: log, last: time.Now()}
+	if isTerminal(p.stderr) {
+		g.line, g.last = p.stderr, time.Time{}
+	}
+	return g
+}
+
+// told is told that have of need bytes of some work are done.
+func (g *progress) told(work string, have, need int64) {
+	every := logEvery
+	if g.line != nil {
+		every = lineEvery
+	}
+	if time.Since(g.last) < every {
+		return
+	}
+	g.last = time.Now()
+	percent := int64(100)
+	if need > 0 {
+		percent = 100 * have / need
+	}
+	if g.line == nil {
+		g.log.Info(work, "bytes", have, "of", need, "percent", percent)
+		return
+	}
+	fmt.Fprintf(g.line, "\r\x1b[K%s: %d of %d bytes, %d %%", work, have, need, percent)
+	g.shown = true
+}
+
+// done takes the line away, before anything else is printed.
+func (g *progress) done() {
+	if g.shown {
+		fmt.Fprint(g.line, "\r\x1b[K")
+		g.shown = false
+	}
+}
