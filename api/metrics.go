@@ -148,17 +148,16 @@ func (m *Metrics) requested(route string, code int, took time.Duration) {
 // records by reason have no partition in their labels: those of partitions
 // that have left are added as they were last seen.
 type PartitionCollector struct {
-	status    func() []aggregator.PartitionStatus
-	snapshots Snapshots
+	status func() []aggregator.PartitionStatus
 
 	mu   sync.Mutex
 	seen map[int32]aggregator.Counts // of the process, by partition
 }
 
 // NewPartitionCollector makes a collector that asks status, which is an
-// *aggregator.Processor's; snapshots tells of the newest ones and may be nil.
-func NewPartitionCollector(status func() []aggregator.PartitionStatus, snapshots Snapshots) *PartitionCollector {
-	return &PartitionCollector{status: status, snapshots: snapshots, seen: map[int32]aggregator.Counts{}}
+// *aggregator.Processor's.
+func NewPartitionCollector(status func() []aggregator.PartitionStatus) *PartitionCollector {
+	return &PartitionCollector{status: status, seen: map[int32]aggregator.Counts{}}
 }
 
 func description(name, help string, labels ...string) *prometheus.Desc {
@@ -207,10 +206,8 @@ func (c *PartitionCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(descBytes, float64(st.Bytes), p)
 		gauge(descKeys, float64(st.Keys), p)
 		count(descGap, st.Gap, p)
-		if c.snapshots != nil {
-			if newest, ok := c.snapshots.Newest(st.Partition); ok {
-				gauge(descSnapshotAge, max(0, time.Since(newest.Created).Seconds()), p)
-			}
+		if st.Snapshot != nil {
+			gauge(descSnapshotAge, max(0, time.Since(st.Snapshot.Created).Seconds()), p)
 		}
 	}
 	bad := c.bad(status)

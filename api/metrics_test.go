@@ -17,7 +17,8 @@ func measured(t *testing.T) (*member, *Metrics) {
 	registry := prometheus.NewPedanticRegistry()
 	metrics := NewMetrics(registry, "v1.2.3", "abc")
 	m := one(t, salesQuery, 4, Options{Metrics: metrics, Gatherer: registry, Snapshots: &fakeSnapshots{}})
-	registry.MustRegister(NewPartitionCollector(m.reader.Status, &fakeSnapshots{}))
+	m.reader.change(0, func(s *aggregator.PartitionStatus) { s.Snapshot = &aggregator.Snapshot{Created: taken.Created} })
+	registry.MustRegister(NewPartitionCollector(m.reader.Status))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -58,26 +58,18 @@ type Snapshot struct {
 	Created   time.Time `json:"created"`
 }
 
+// SnapshotOf is what answers show of a snapshot.
+func SnapshotOf(s aggregator.Snapshot) Snapshot {
+	return Snapshot{s.Identity.Topic, s.Identity.Partition, s.Seq, s.Epoch, s.Progress.Position, s.Bytes, s.Created}
+}
+
 // Snapshots publishes and lists snapshots.
 type Snapshots interface {
-	// List returns all snapshots in the store.
+	// List returns all snapshots of the topic in the store.
 	List(ctx context.Context) ([]Snapshot, error)
 	// Publish publishes what is new now for every partition of this member and
 	// returns the newest snapshot of each.
 	Publish(ctx context.Context) ([]Snapshot, error)
-	// Newest is the newest snapshot of a partition of this member, without
-	// asking the store; false where there is none.
-	Newest(partition int32) (Snapshot, bool)
-	// Restore is how far the restore of a partition of this member has come;
-	// false while none runs.
-	Restore(partition int32) (Restore, bool)
-}
-
-// Restore is the progress of a restore, in bytes.
-type Restore struct {
-	Have             int64   `json:"have"`
-	Need             int64   `json:"need"`
-	RemainingSeconds float64 `json:"remaining_seconds"`
 }
 
 // owners says which member owns each partition, and how many partitions there

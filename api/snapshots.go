@@ -23,7 +23,7 @@ func (s *Server) serveSnapshots(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		list, err := s.opts.Snapshots.List(ctx)
 		if err != nil {
-			return fmt.Errorf("list snapshots: %w", err)
+			return problemf(typeUnreachable, "the snapshots cannot be listed: %v", err)
 		}
 		body.Snapshots = append(body.Snapshots, list...)
 	}
@@ -50,7 +50,7 @@ func (s *Server) serveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	list, err := s.opts.Snapshots.Publish(ctx)
 	if err != nil {
-		return fmt.Errorf("publish snapshots: %w", err)
+		return problemf(typeUnreachable, "not all could be published: %v", err)
 	}
 	s.respondJSON(w, r, http.StatusOK, snapshotsBody{append([]Snapshot{}, list...)})
 	return nil

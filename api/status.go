@@ -41,13 +41,20 @@ type partitionBody struct {
 	Keys          int64            `json:"keys"`
 	StateBytes    int64            `json:"state_bytes"`
 	Snapshot      *snapshotBody    `json:"snapshot"`
-	Restore       *Restore         `json:"restore"`
+	Restore       *restoreBody     `json:"restore"`
 }
 
 type snapshotBody struct {
 	Seq        int64   `json:"seq"`
 	Position   int64   `json:"position"`
 	AgeSeconds float64 `json:"age_seconds"`
+}
+
+// restoreBody is the progress of a restore, in bytes.
+type restoreBody struct {
+	Have             int64   `json:"have"`
+	Need             int64   `json:"need"`
+	RemainingSeconds float64 `json:"remaining_seconds"`
 }
 
 type memberBody struct {
@@ -107,14 +114,11 @@ func (s *Server) partition(st *aggregator.PartitionStatus) partitionBody {
 			b.BadReasons[event.Reason(i).String()] = n
 		}
 	}
-	if s.opts.Snapshots == nil {
-		return b
+	if newest := st.Snapshot; newest != nil {
+		b.Snapshot = &snapshotBody{newest.Seq, newest.Progress.Position, max(0, time.Since(newest.Created).Seconds())}
 	}
-	if newest, ok := s.opts.Snapshots.Newest(st.Partition); ok {
-		b.Snapshot = &snapshotBody{newest.Seq, newest.Position, max(0, time.Since(newest.Created).Seconds())}
-	}
-	if restore, ok := s.opts.Snapshots.Restore(st.Partition); ok {
-		b.Restore = &restore
+	if r := st.Restore; r != nil {
+		b.Restore = &restoreBody{r.Have, r.Need, r.Remaining.Seconds()}
 	}
 	return b
 }

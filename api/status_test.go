@@ -51,10 +51,6 @@ var taken = Snapshot{"sales", 0, 4, 2, 1040, 123, time.Date(2015, 7, 29, 9, 17, 
 
 func (f *fakeSnapshots) List(context.Context) ([]Snapshot, error)    { return []Snapshot{taken}, f.err }
 func (f *fakeSnapshots) Publish(context.Context) ([]Snapshot, error) { return []Snapshot{taken}, f.err }
-func (f *fakeSnapshots) Newest(partition int32) (Snapshot, bool)     { return taken, partition == 0 }
-func (f *fakeSnapshots) Restore(partition int32) (Restore, bool) {
-	return Restore{5, 10, 1.5}, partition == 1
-}
 
 func TestSnapshots(t *testing.T) {
 	f := &fakeSnapshots{}
@@ -65,13 +61,19 @@ func TestSnapshots(t *testing.T) {
 			t.Errorf("%s: got %d: %s", method, got.code, got.body)
 		}
 	}
+	m.reader.change(0, func(s *aggregator.PartitionStatus) {
+		s.Snapshot = &aggregator.Snapshot{Seq: 4, Progress: aggregator.Progress{Position: 1040}, Created: taken.Created}
+	})
+	m.reader.change(1, func(s *aggregator.PartitionStatus) {
+		s.Restore = &aggregator.Restore{Have: 5, Need: 10, Remaining: 1500 * time.Millisecond}
+	})
 	got := m.get("/v1/status").body
 	if !strings.Contains(got, `"snapshot":{"seq":4,"position":1040,"age_seconds":`) || !strings.Contains(got, `"restore":{"have":5,"need":10,"remaining_seconds":1.5}`) {
 		t.Errorf("got %s", got)
 	}
 	f.err = errors.New("the store is away")
-	m.get("/v1/snapshots").problem(t, 500, typeInternal)
-	m.do("POST", "/v1/snapshots", "").problem(t, 500, typeInternal)
+	m.get("/v1/snapshots").problem(t, 503, typeUnreachable)
+	m.do("POST", "/v1/snapshots", "").problem(t, 503, typeUnreachable)
 
 	none := one(t, salesQuery, 1, Options{})
 	if got := none.get("/v1/snapshots").body; got != `{"snapshots":[]}`+"\n" {

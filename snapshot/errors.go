@@ -11,7 +11,7 @@ import (
 // aggregator.ErrFenced, with the facts in a FencedError.
 var (
 	// ErrNoSnapshot: the store has no snapshot that could be taken.
-	ErrNoSnapshot = errors.New("no snapshot")
+	ErrNoSnapshot = aggregator.ErrNoSnapshot
 	// ErrDamaged: a manifest or a file is missing, cut off or not what it was;
 	// the facts are in a DamagedError. The snapshot before it may be whole.
 	ErrDamaged = errors.New("snapshot is damaged")

@@ -76,9 +76,6 @@ func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
 	s.log.Info("answering over HTTP", "url", s.url())
 
-	if s.cfg.Snapshots.URL != "" {
-		s.log.Warn("snapshots.url is set, but this release publishes no snapshots: state stays in state.dir", "url", s.cfg.Snapshots.URL)
-	}
 	states, err := store.Open(s.cfg.State.Dir, store.Options{
 		Program: s.cfg.Program, Memory: s.cfg.State.Memory, MinFree: s.cfg.State.MinFree,
 		Logger: s.log, Fatal: s.die,
@@ -104,18 +101,24 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, letters.Close()) }()
 
+	snapshots := &published{cfg: s.cfg, log: s.log, metrics: s.metrics, states: states}
+	defer func() { err = errors.Join(err, snapshots.Close()) }()
+
 	group := &membership{id: s.cfg.Kafka.GroupID, metrics: s.metrics}
 	processor := aggregator.NewProcessor(aggregator.Parts{
-		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder, Commits: group,
-		Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
+		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder,
+		Snapshots: snapshots, Seeds: aggregator.NewSeeds(seeder, snapshots, s.openWorkspace),
+		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
-		FlushInterval: flushInterval(s.cfg.State.ApplyInterval), AcceptGap: s.cfg.OnGap == "accept",
+		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
+		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
+		AcceptGap: s.cfg.OnGap == "accept",
 	})
-	group.processor = processor
-	s.registry.MustRegister(api.NewPartitionCollector(processor.Status, nil))
+	group.processor, snapshots.tasks = processor, processor
+	s.registry.MustRegister(api.NewPartitionCollector(processor.Status))
 
-	answers, err := s.answers(processor, group)
+	answers, err := s.answers(processor, group, snapshots)
 	if err != nil {
 		return err
 	}
@@ -191,7 +194,7 @@ func (s *service) join(stop, member context.Context, group *membership) error {
 }
 
 // answers makes the HTTP interface.
-func (s *service) answers(processor *aggregator.Processor, group *membership) (*api.Server, error) {
+func (s *service) answers(processor *aggregator.Processor, group *membership, snapshots *published) (*api.Server, error) {
 	tokens := make([]string, len(s.cfg.HTTP.Tokens))
 	for i, t := range s.cfg.HTTP.Tokens {
 		tokens[i] = t.Reveal()
@@ -199,7 +202,7 @@ func (s *service) answers(processor *aggregator.Processor, group *membership) (*
 	answers, err := api.New(s.cfg.Program, processor, group, api.Options{
 		Version: builtFrom().Version, Tokens: tokens, CORSOrigins: s.cfg.HTTP.CORSOrigins,
 		MaxBadShare: s.cfg.Events.MaxBadShare, HistoryMode: s.cfg.History.Cut.Mode,
-		Metrics: s.metrics, Gatherer: s.registry, Logger: s.log,
+		Snapshots: snapshots, Metrics: s.metrics, Gatherer: s.registry, Logger: s.log,
 	})
 	if err != nil {
 		return nil, usageError{err}
