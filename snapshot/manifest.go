@@ -50,6 +50,18 @@ func (m *Manifest) Position() int64 { return m.Progress.Position }
 // State is what the files of m hold.
 func (m *Manifest) State() State { return State{m.Identity, m.Progress, m.Format} }
 
+// Key is the key of the manifest, in a folder its path.
+func (m *Manifest) Key() string { return m.Lineage.manifest(m.Seq) }
+
+// FileKey is the key of the object with the bytes of f, which is one of m's
+// files; "" where it has none.
+func (m *Manifest) FileKey(f File) string {
+	if f.Size == 0 {
+		return ""
+	}
+	return m.Lineage.file(f.Object)
+}
+
 // Bytes is the size of all its files.
 func (m *Manifest) Bytes() (n int64) {
 	for _, f := range m.Files {

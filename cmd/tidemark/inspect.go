@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -45,12 +46,19 @@ func (p *program) inspect() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect DIR",
-		Short: "Print what a state directory holds, without changing it",
-		Long: "Prints positions, cut, definition and the number of keys of a state directory, or of one partition's directory in it.\n" +
-			"Every key is read; nothing is written.",
+		Short: "Print what a state directory or a folder of snapshots holds, without changing it",
+		Long: "Prints positions, cut, definition and the number of keys of a state directory, or of one partition's directory in it, or of\n" +
+			"the snapshots in the folder of a file:// store. Every key is read; nothing is written there.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := store.Inspect(args[0])
+			if errors.Is(err, aggregator.ErrNoState) {
+				found, serr := p.inspectSnapshots(cmd.Context(), args[0], asJSON)
+				if found || serr != nil {
+					return serr
+				}
+				return fmt.Errorf("%w, and no snapshots", err)
+			}
 			if err != nil {
 				return err
 			}
@@ -128,6 +136,11 @@ func (p *program) printInspection(list []inspected) error {
 	if err != nil {
 		return err
 	}
+	return p.printDefinitions(list)
+}
+
+// printDefinitions prints each definition once, and what cannot be read.
+func (p *program) printDefinitions(list []inspected) error {
 	shown := map[string]bool{}
 	for _, d := range list {
 		if d.Error != "" {

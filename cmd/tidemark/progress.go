@@ -29,8 +29,8 @@ func (p *program) progress(log *slog.Logger) *progress {
 	return g
 }
 
-// told is told that have of need bytes of some work are done.
-func (g *progress) told(work string, have, need int64) {
+// told is told that have of need units of some work are done.
+func (g *progress) told(work string, have, need int64, unit string) {
 	every := logEvery
 	if g.line != nil {
 		every = lineEvery
@@ -44,10 +44,10 @@ func (g *progress) told(work string, have, need int64) {
 		percent = 100 * have / need
 	}
 	if g.line == nil {
-		g.log.Info(work, "bytes", have, "of", need, "percent", percent)
+		g.log.Info(work, unit, have, "of", need, "percent", percent)
 		return
 	}
-	fmt.Fprintf(g.line, "\r\x1b[K%s: %d of %d bytes, %d %%", work, have, need, percent)
+	fmt.Fprintf(g.line, "\r\x1b[K%s: %d of %d %s, %d %%", work, have, need, unit, percent)
 	g.shown = true
 }
 

@@ -38,8 +38,13 @@ func snapshotURL(cfg *config.Config) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find state.dir %s: %w", cfg.State.Dir, err)
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(filepath.Join(dir, snapshotsName))}
-	return u.String(), nil
+	return folderURL(filepath.Join(dir, snapshotsName)), nil
+}
+
+// folderURL is the URL of an absolute path.
+func folderURL(dir string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
+	return u.String()
 }
 
 // openSnapshots opens the store of snapshots.

@@ -212,7 +212,7 @@ func (a *archive) fit(all []shelf) error {
 // is -1, into dir. What is whole there already, of an earlier try, stays.
 func (a *archive) lay(ctx context.Context, s shelf, seq int64, dir string, shown *progress) (*snapshot.Manifest, error) {
 	work := fmt.Sprintf("restoring partition %d", s.lineage.Partition)
-	opts := snapshot.RestoreOptions{Progress: func(have, need int64) { shown.told(work, have, need) }}
+	opts := snapshot.RestoreOptions{Progress: func(have, need int64) { shown.told(work, have, need, "bytes") }}
 	var wanted *snapshot.Manifest
 	if seq >= 0 {
 		for _, m := range s.listing.Manifests {

@@ -99,8 +99,10 @@ func (s *shop) publishAs(id aggregator.Identity, positions ...int64) {
 	for _, position := range positions {
 		next := aggregator.Progress{Seeded: true, Position: position, Epoch: owner.Epoch()}
 		next.Counts.Results[aggregator.Folded] = position
-		none := func(func([]byte, []byte) bool) {}
-		err := state.Apply(none, next)
+		one := func(yield func([]byte, []byte) bool) { // a key at each position
+			yield(fmt.Append(nil, "user", position), s.cfg.Program.NewTotal().Append(nil))
+		}
+		err := state.Apply(one, next)
 		if err == nil {
 			_, err = owner.Publish(ctx, snapshot.State{Identity: id, Progress: next, Format: store.FormatVersion},
 				state.(*store.Partition), made.Checkpoints(id.Partition))

@@ -184,7 +184,7 @@ func (r *reading) verify(ctx context.Context, m *snapshot.Manifest) (verified, e
 		}
 	}
 	work := fmt.Sprintf("verifying snapshot %d of partition %d", m.Seq, m.Lineage.Partition)
-	err := r.store.Verify(ctx, &rest, func(have, need int64) { r.shown.told(work, have, need) })
+	err := r.store.Verify(ctx, &rest, func(have, need int64) { r.shown.told(work, have, need, "bytes") })
 	damaged, whole := damages(err)
 	if !whole {
 		return v, err
