@@ -65,9 +65,9 @@ func (a *archive) restore(ctx context.Context, which selection, dir, topicID str
 		return err
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("restore the newest %s of topic %s, group %s, from %s: %w", which, a.topic(), a.group(), a.store, snapshot.ErrNoSnapshot)
+		return fmt.Errorf("restore %s of topic %s, group %s, from %s: %w", which, a.topic(), a.group(), a.store, snapshot.ErrNoSnapshot)
 	}
-	if err := a.fit(all); err != nil {
+	if err := a.fit(all, which); err != nil {
 		return err
 	}
 	states, err := store.Open(dir, store.Options{
@@ -177,7 +177,7 @@ func (a *archive) incarnation(ctx context.Context, which selection, topicID stri
 
 // fit refuses snapshots that the service would not take, and says what is
 // missing.
-func (a *archive) fit(all []shelf) error {
+func (a *archive) fit(all []shelf, which selection) error {
 	is := a.cfg.Program.Definition()
 	there, partitions := map[int32]bool{}, int32(0)
 	for _, s := range all {
@@ -193,8 +193,8 @@ func (a *archive) fit(all []shelf) error {
 				m.Seq, m.Lineage, aggregator.ErrOtherDefinition, aggregator.Differs(m.Identity.Definition, is))
 		}
 	}
-	if len(all) == 1 {
-		return nil // asked for
+	if which.partition >= 0 {
+		return nil
 	}
 	var missing []int32
 	for n := range partitions {

@@ -318,7 +318,7 @@ func TestSnapshotRestore(t *testing.T) {
 	}
 	none := filepath.Join(t.TempDir(), "none")
 	for args, want := range map[string]string{
-		"--partition 2":         "newest snapshot of partition 2",
+		"--partition 2":         "restore snapshots of partition 2",
 		"--partition 1 --seq 9": "restore snapshot 9",
 		"--topic-id OTHER":      `with the id "OTHER"`,
 	} {
@@ -353,9 +353,9 @@ func TestSnapshotRestore(t *testing.T) {
 	}
 }
 
-// TestSnapshotRestoreGoesOn: nothing is a state before all are laid, and what
+// TestO12SnapshotRestoreGoesOn: nothing is a state before all are laid, and what
 // is whole is not laid again.
-func TestSnapshotRestoreGoesOn(t *testing.T) {
+func TestO12SnapshotRestoreGoesOn(t *testing.T) {
 	root := t.TempDir()
 	s := newShop(t, "file://"+root, "127.0.0.1:1")
 	s.publish("ID", 0, 5)

@@ -45,16 +45,14 @@ func (s *selection) flags(cmd *cobra.Command) {
 
 // String says what is selected, for errors.
 func (s selection) String() string {
-	var parts []string
+	text := "snapshots"
 	if s.seq >= 0 {
-		parts = append(parts, fmt.Sprintf("snapshot %d", s.seq))
-	} else {
-		parts = append(parts, "snapshot")
+		text = fmt.Sprintf("snapshot %d", s.seq)
 	}
 	if s.partition >= 0 {
-		parts = append(parts, fmt.Sprintf("partition %d", s.partition))
+		text += fmt.Sprintf(" of partition %d", s.partition)
 	}
-	return strings.Join(parts, " of ")
+	return text
 }
 
 func (p *program) snapshotVerify() *cobra.Command {

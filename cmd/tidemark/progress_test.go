@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tidemark/config"
+)
+
+// TestProgress: a line that is written over on a terminal, and taken away;
+// elsewhere a line in the log now and then.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var line, logged bytes.Buffer
+		p := &program{stderr: &logged}
+		elsewhere := p.progress(newLogger(&logged, config.Log{Format: "json"}))
+		terminal := &progress{line: &line}
+		for i := range int64(301) { // 30 seconds
+			elsewhere.told("reading", i, 300, "bytes")
+			terminal.told("reading", i, 300, "bytes")
+			time.Sleep(100 * time.Millisecond)
+		}
+		elsewhere.done()
+		terminal.done()
+		terminal.done()
+		if n := strings.Count(logged.String(), "\n"); n != 3 || !strings.Contains(logged.String(), `"bytes":100,"of":300,"percent":33`) {
+			t.Errorf("%d lines in the log:\n%s", n, logged.String())
+		}
+		shown := strings.Split(line.String(), "\r\x1b[K")
+		if len(shown) != 1+301+1 || shown[1+150] != "reading: 150 of 300 bytes, 50 %" || shown[302] != "" {
+			t.Errorf("%d lines on the terminal, %q", len(shown), shown[max(0, len(shown)-3):])
+		}
+		terminal.told("reading", 0, 0, "bytes") // of nothing, all is there
+		if !strings.Contains(line.String(), "0 of 0 bytes, 100 %") {
+			t.Errorf("%q", line.String())
+		}
+	})
+}
