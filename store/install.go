@@ -14,7 +14,9 @@ func (d *Dir) Path(partition int32) string { return d.layout.partition(partition
 // Restores is where a restore of the partition is laid, for Install: beside
 // the states and no state. The folder that it lies in may not exist. What is
 // there, and what a restore keeps beside it, stays over restarts, so that it
-// is not downloaded twice.
+// is not downloaded twice. A folder that was whole when the process ended, and
+// was not installed, is there too and in the way of the next restore: Peek says
+// what it is, so it can be installed or removed.
 func (d *Dir) Restores(partition int32) string { return d.layout.restore(partition) }
 
 // Checkpoints is where a checkpoint of the partition is made, for a snapshot.
