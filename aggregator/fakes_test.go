@@ -152,6 +152,7 @@ type memState struct {
 	durable  int // applies that a crash cannot take
 	guards   map[string]event.Time
 	open     bool
+	damaged  bool
 }
 
 // memApply is one apply, or one write of a seed.
@@ -190,6 +191,9 @@ func (m *memStates) Open(partition int32) (Store, error) {
 	}
 	if s.open {
 		return nil, fmt.Errorf("the state of partition %d is open already", partition)
+	}
+	if s.damaged {
+		return nil, fmt.Errorf("a table has a wrong sum: %w", ErrDamaged)
 	}
 	s.open = true
 	return &memStore{m, s}, nil

@@ -181,6 +181,38 @@ func TestS10DamagedSnapshot(t *testing.T) {
 	})
 }
 
+// TestDamagedState: the newest snapshot takes its place; without one it ends the
+// process, and stays.
+func TestDamagedState(t *testing.T) {
+	for _, published := range []bool{true, false} {
+		t.Run(fmt.Sprint("published ", published), func(t *testing.T) {
+			r := newRig(t, 1)
+			if !published {
+				r.snapshots.refuses = errors.New("not now")
+			}
+			r.log.produce(0, sale(1, "1"))
+			r.start(0)
+			r.caughtUp(0)
+			r.stop()
+			r.log.produce(0, sale(1, "1"))
+			damaged := r.states.states[0]
+			damaged.damaged = true
+			r.start(0)
+			if published {
+				r.caughtUp(0)
+				r.expect(0, "1", `{"userId":1,"sales":2,"revenue":2}`)
+				return
+			}
+			if err := r.end(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("got %v", err)
+			}
+			if r.states.states[0] != damaged {
+				t.Error("the state is gone")
+			}
+		})
+	}
+}
+
 // TestSnapshotLost: neither state nor snapshot, while the group names one.
 func TestSnapshotLost(t *testing.T) {
 	r := newRig(t, 1)

@@ -38,7 +38,8 @@ func (t *task) openState(ctx context.Context) (Store, error) {
 // nil where there is neither.
 func (t *task) find(ctx context.Context) (store Store, err error) {
 	local, err := t.openLocal(ctx)
-	if err != nil {
+	damage := err
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
 	defer func() {
@@ -49,7 +50,10 @@ func (t *task) find(ctx context.Context) (store Store, err error) {
 	}()
 	newest, err := t.newest(ctx)
 	if err != nil || local == nil && newest == nil {
-		return nil, err
+		return nil, errors.Join(damage, err)
+	}
+	if damage != nil {
+		t.log.Error("the state is damaged; the newest snapshot takes its place", "err", damage)
 	}
 	id, err := t.agree(ctx, local, newest)
 	if err != nil {

@@ -17,6 +17,8 @@ var (
 	ErrNoSpace = errors.New("no space left for an apply")
 	// ErrNoState: there is no state of the partition here.
 	ErrNoState = errors.New("no state")
+	// ErrDamaged: the files of a state are damaged.
+	ErrDamaged = errors.New("state is damaged")
 	// ErrNoSnapshot: there is no snapshot of the partition that could be taken.
 	ErrNoSnapshot = errors.New("no snapshot")
 	// ErrFenced: another member owns the partition now.
@@ -105,8 +107,8 @@ var ErrNoTopic = errors.New("no such topic")
 
 // States opens and makes the local state of partitions.
 type States interface {
-	// Open opens the state of partition; ErrNoState where there is none. It
-	// compares nothing: the task decides by the Identity.
+	// Open opens the state of partition; ErrNoState where there is none,
+	// ErrDamaged where it is seen that it cannot be read. It compares nothing: the task decides by the Identity.
 	Open(partition int32) (Store, error)
 	// Create makes an empty state with identity and progress, durable on return.
 	Create(id Identity, p Progress) (NewStore, error)

@@ -75,7 +75,7 @@ func (m *Manifest) sameFiles(other *Manifest) bool { return slices.Equal(m.Files
 
 // holds says whether the manifest is of the state s.
 func (m *Manifest) holds(s State) bool {
-	return m.Progress.Position == s.Progress.Position && m.Format == s.Format && sameIdentity(m.Identity, s.Identity)
+	return m.Progress.Position == s.Progress.Position && m.Format == s.Format && m.Identity.Same(s.Identity)
 }
 
 // envelope is a manifest as it lies in the store. The sum is over the bytes of

@@ -84,7 +84,7 @@ func TestManifestRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(m, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
-		if !got.sameFiles(m) || !sameIdentity(m.Identity, got.Identity) {
+		if !got.sameFiles(m) || !m.Identity.Same(got.Identity) {
 			t.Error("it is not like itself")
 		}
 	})
@@ -203,7 +203,7 @@ func TestS14OldManifests(t *testing.T) {
 			t.Fatalf("%s: %v, %v, %v", dir, seqs(all.Manifests), all.Unreadable, err)
 		}
 		for _, m := range all.Manifests {
-			if !sameIdentity(m.Identity, identity(3)) || m.Progress.Counts != state(3, m.Position()).Progress.Counts {
+			if !m.Identity.Same(identity(3)) || m.Progress.Counts != state(3, m.Position()).Progress.Counts {
 				t.Errorf("%s: %+v", dir, m)
 			}
 			if err := s.Verify(t.Context(), m, nil); err != nil {

@@ -103,7 +103,7 @@ func (o *Owner) fits(s State, newest *Manifest) error {
 	if was, is := newest.Identity.Definition, id.Definition; !was.Equal(is) {
 		return fmt.Errorf("%w: of a definition with fingerprint %s, this one has %s", ErrOtherState, was.Fingerprint, is.Fingerprint)
 	}
-	if !sameIdentity(newest.Identity, id) {
+	if !newest.Identity.Same(id) {
 		return fmt.Errorf("%w: same topic and definition, but another cut or history", ErrOtherState)
 	}
 	return nil
@@ -209,7 +209,7 @@ func (o *Owner) passed(m *Manifest, body []byte) error {
 	default:
 		s.log.Warn("an earlier owner published after this one came; going on after it", "topic", o.lineage.Topic, "partition", o.lineage.Partition,
 			"seq", seq, "epoch", theirs.Epoch)
-		if !sameIdentity(theirs.Identity, m.Identity) {
+		if !theirs.Identity.Same(m.Identity) {
 			return fmt.Errorf("%w: snapshot %d, which an earlier owner wrote", ErrOtherState, seq)
 		}
 		o.setNewest(theirs)

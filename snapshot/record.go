@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -72,13 +70,4 @@ func (r *manifestRecord) manifest() (*Manifest, error) {
 		err = fmt.Errorf("its files have %d bytes, it says %d", n, r.Bytes)
 	}
 	return m, err
-}
-
-// sameIdentity compares all that is stored of an identity but the text of the
-// query, which may differ where its clauses do not.
-func sameIdentity(a, b aggregator.Identity) bool {
-	a.Definition.SQL, b.Definition.SQL = "", ""
-	x, xerr := json.Marshal(a.Record())
-	y, yerr := json.Marshal(b.Record())
-	return xerr == nil && yerr == nil && bytes.Equal(x, y)
 }

@@ -37,8 +37,8 @@ var _ aggregator.States = (*Dir)(nil)
 
 // Open opens the state directory dir, making it where it is missing, and locks
 // it. A directory in use is waited for, up to LockWait; then the error is
-// ErrLocked and names the likely holder. What an interrupted Create, Install or
-// Drop has left is removed, and checkpoints are. No partition is opened yet.
+// ErrLocked and names the likely holder. What an interrupted Create or
+// Install has left is removed, and checkpoints are. No partition is opened yet.
 func Open(dir string, opts Options) (*Dir, error) {
 	if err := opts.complete(); err != nil {
 		return nil, err

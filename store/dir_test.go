@@ -208,45 +208,6 @@ func TestPartitionsOfADirectory(t *testing.T) {
 	}
 }
 
-// Drop removes a seed, open or closed, and nothing else.
-func TestDrop(t *testing.T) {
-	path := t.TempDir()
-	d := openDir(t, path, options(t))
-	if err := d.Drop(0); !errors.Is(err, aggregator.ErrNoState) {
-		t.Errorf("drop nothing: %v", err)
-	}
-	for _, open := range []bool{true, false} {
-		p, err := d.Create(identity(0), aggregator.Progress{Position: 7})
-		if err := errors.Join(err, p.Seed(sorted(map[string]int64{"a": 1}), false)); err != nil {
-			t.Fatal(err)
-		}
-		if !open {
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := d.Drop(0); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Close(); err != nil {
-			t.Errorf("close what was dropped: %v", err)
-		}
-		if _, err := d.Open(0); !errors.Is(err, aggregator.ErrNoState) {
-			t.Errorf("open what was dropped: %v", err)
-		}
-	}
-	p := created(t, d, 0)
-	for range 2 {
-		if err := d.Drop(0); !errors.Is(err, store.ErrSeeded) {
-			t.Errorf("drop a whole state: %v", err)
-		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	openPartition(t, d, 0)
-}
-
 // Options that cannot work are refused, all at once.
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := store.Open(t.TempDir(), store.Options{Memory: 1, Compactions: -1})

@@ -19,13 +19,13 @@ var (
 	// marker: it is no state, or half of one. It is never wiped.
 	ErrNoMarker = errors.New("missing format marker")
 	// ErrCorrupt is returned for a state whose files are damaged.
-	ErrCorrupt = errors.New("state is damaged")
+	ErrCorrupt = aggregator.ErrDamaged
 	// ErrExists is returned by Create for a partition that has a state.
 	ErrExists = errors.New("state exists already")
 	// errOther is returned when a state would be changed that was made by
 	// another definition than the program's.
 	errOther = fmt.Errorf("the state is of %w", aggregator.ErrOtherDefinition)
-	// ErrSeeded is returned by Seed, Guards and Drop for a state whose history
+	// ErrSeeded is returned by Seed and Guards for a state whose history
 	// is in, whole.
 	ErrSeeded = errors.New("the history is in the state already")
 )

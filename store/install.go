@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-
-	"tidemark/aggregator"
 )
 
 // Path is the directory of a partition's state, whether there is one or not.
@@ -62,62 +60,4 @@ func (d *Dir) install(partition int32, from string) error {
 		return err
 	}
 	return d.layout.bury(partition)
-}
-
-// Discard removes the state of a partition, seeded or not; it must not be open,
-// and need not be readable. aggregator.ErrNoState where there is none. A crash
-// leaves either all of it or none.
-func (d *Dir) Discard(partition int32) error {
-	if err := d.discard(partition); err != nil {
-		return fmt.Errorf("discard the state of partition %d in %s: %w", partition, d.layout.root, err)
-	}
-	return nil
-}
-
-func (d *Dir) discard(partition int32) error {
-	if _, err := d.reserve(partition); err != nil {
-		return err
-	}
-	defer d.settle(partition, nil)
-	there, err := d.layout.has(partition)
-	if err == nil && !there {
-		err = aggregator.ErrNoState
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.layout.retire(partition), d.layout.bury(partition))
-}
-
-// Drop removes a seed that was never completed, closing it, without a flush,
-// where it is open. It returns ErrSeeded for a state whose history is in, and
-// aggregator.ErrNoState where there is none. A crash leaves either all of it
-// or none.
-func (d *Dir) Drop(partition int32) error {
-	if err := d.drop(partition); err != nil {
-		return fmt.Errorf("drop the state of partition %d in %s: %w", partition, d.layout.root, err)
-	}
-	return nil
-}
-
-func (d *Dir) drop(partition int32) error {
-	p := d.Partition(partition)
-	wasOpen := p != nil
-	if !wasOpen {
-		var err error
-		if p, err = d.openPartition(partition); err != nil {
-			return err
-		}
-	}
-	if p.Progress().Seeded {
-		if wasOpen {
-			return ErrSeeded
-		}
-		return errors.Join(ErrSeeded, p.Close())
-	}
-	p.durable.Store(p.written.Load()) // nothing to keep
-	if err := p.Close(); err != nil {
-		return err
-	}
-	return d.discard(partition)
 }

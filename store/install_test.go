@@ -252,38 +252,6 @@ func settled(t *testing.T, disk vfs.FS, dir string) {
 	}
 }
 
-// Discard removes what Drop must not, and what cannot be opened.
-func TestDiscard(t *testing.T) {
-	d := openDir(t, t.TempDir(), options(t))
-	if err := d.Discard(1); !errors.Is(err, aggregator.ErrNoState) {
-		t.Errorf("of nothing: %v", err)
-	}
-	p := created(t, d, 1)
-	if err := d.Discard(1); err == nil || !strings.Contains(err.Error(), "open already") {
-		t.Errorf("of an open state: %v", err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Drop(1); !errors.Is(err, store.ErrSeeded) {
-		t.Errorf("a drop of a whole state: %v", err)
-	}
-	if err := d.Discard(1); err != nil {
-		t.Error(err)
-	}
-	if _, err := d.Open(1); !errors.Is(err, aggregator.ErrNoState) {
-		t.Errorf("after it: %v", err)
-	}
-	stranger := filepath.Join(d.Path(1), "file")
-	if err := errors.Join(os.Mkdir(d.Path(1), 0o700), os.WriteFile(stranger, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Discard(1); err != nil {
-		t.Error(err)
-	}
-	created(t, d, 1)
-}
-
 // What restores and checkpoints leave is no state; the next Open removes
 // checkpoints alone.
 func TestLeftovers(t *testing.T) {

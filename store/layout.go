@@ -78,7 +78,7 @@ func (l layout) sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// tidy removes what an interrupted Create, Install, Drop or snapshot has left,
+// tidy removes what an interrupted Create, Install or snapshot has left,
 // and returns the paths.
 func (l layout) tidy() (removed []string, err error) {
 	unfinished := func(name string) bool {
