@@ -20,6 +20,7 @@ type fakeLog struct {
 	parts   map[int32]*fakePartition
 	change  chan struct{}
 	batches func(n int) int // how many of n waiting records the next batch gets
+	opened  []int64         // the offsets that reading began at
 }
 
 type fakePartition struct {
@@ -89,6 +90,9 @@ func (l *fakeLog) Bounds(_ context.Context, partition int32) (start, end int64, 
 }
 
 func (l *fakeLog) Open(partition int32, offset int64) Feed {
+	l.mu.Lock()
+	l.opened = append(l.opened, offset)
+	l.mu.Unlock()
 	return &fakeFeed{l, partition, offset}
 }
 
@@ -142,6 +146,7 @@ type memStates struct {
 	states  map[int32]*memState
 	noSpace bool
 	failing error
+	stalled chan struct{} // an apply waits for it, where not nil
 	applied chan struct{} // gets a token for each apply, where not nil
 }
 
@@ -258,6 +263,12 @@ func (s *memStore) Apply(totals iter.Seq2[[]byte, []byte], next Progress) error 
 	entries := entriesOf(totals)
 	if !slices.IsSortedFunc(entries, func(a, b Entry) int { return bytes.Compare(a.Key, b.Key) }) {
 		return fmt.Errorf("totals out of order")
+	}
+	s.m.mu.Lock()
+	stalled := s.m.stalled
+	s.m.mu.Unlock()
+	if stalled != nil {
+		<-stalled
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -387,3 +387,89 @@ func TestB12BuilderDies(t *testing.T) {
 		t.Errorf("passes %s", got)
 	}
 }
+
+// TestK02SnapshotBehindTheLogStart: what lies between is a gap, in numbers, and
+// the operator decides.
+func TestK02SnapshotBehindTheLogStart(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, make([]string, 49)...)
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	r.stop()
+	delete(r.states.states, 0)
+	r.log.produce(0, make([]string, 30)...)
+	r.log.produce(0, sale(1, "10"))
+	r.log.trim(0, 75)
+	r.start(0)
+	s := r.until(0, "a gap", func(s PartitionStatus) bool { return s.State == Gap })
+	if s.Gap != 25 || s.Position != 50 || s.Answers || !strings.Contains(s.Reason, "removed 25 records") {
+		t.Errorf("gap %d at %d, answers %v: %s", s.Gap, s.Position, s.Answers, s.Reason)
+	}
+	r.stop()
+	r.tuning.AcceptGap = true
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":2,"revenue":11}`)
+	r.stop()
+	delete(r.states.states, 0)
+	r.start(0) // what is missing is told by the next owner too
+	r.caughtUp(0)
+	if s := r.p.Status()[0]; s.Gap != 25 || s.Counts.Consumed() != 56 {
+		t.Errorf("gap %d, %d records counted", s.Gap, s.Counts.Consumed())
+	}
+}
+
+// TestS08OnlyTheTailIsRead: a member without a disk restores, and reads from
+// Kafka what follows the snapshot alone.
+func TestS08OnlyTheTailIsRead(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, mixed(rand.New(rand.NewPCG(1, 8)), 500)...)
+	r.start(0)
+	r.caughtUp(0)
+	r.stop()
+	r.log.produce(0, sale(1, "1"))
+	r.log.edit(func() { r.log.opened = nil })
+	b := r.beside()
+	b.start(0)
+	b.caughtUp(0)
+	if fmt.Sprint(r.log.opened) != "[500]" {
+		t.Errorf("the log was read from %v, want 500 alone", r.log.opened)
+	}
+	if n := b.p.Status()[0].Session.Consumed(); n != 1 {
+		t.Errorf("%d records were folded", n)
+	}
+	status := b.p.Status()[0]
+	b.stop()
+	b.straight(0, b.states.states[0], status.Counts)
+}
+
+// TestO01RestoringIsSeen: while a restore runs it is shown how far it has come,
+// other partitions go on, and the partition can be let go of.
+func TestO01RestoringIsSeen(t *testing.T) {
+	r := newRig(t, 2)
+	r.start(0, 1)
+	for p := range int32(2) {
+		r.log.produce(p, sale(1, "1"))
+		r.caughtUp(p)
+	}
+	r.stop()
+	delete(r.states.states, 0)
+	r.snapshots.slow = make(chan struct{})
+	r.start(0, 1)
+	r.caughtUp(1)
+	s := r.until(0, "restoring", func(s PartitionStatus) bool { return s.Restore != nil })
+	if s.State != Restoring || s.Answers || s.Restore.Have != 25 || s.Restore.Need != 100 {
+		t.Errorf("state %s, restore %+v", s.State, s.Restore)
+	}
+	r.log.produce(1, sale(1, "1"))
+	r.caughtUp(1)
+	r.p.Revoke(context.Background(), 0)
+	r.p.Assign(0)
+	r.until(0, "restoring", func(s PartitionStatus) bool { return s.Restore != nil })
+	close(r.snapshots.slow)
+	r.caughtUp(0)
+	if s := r.p.Status()[0]; s.Restore != nil {
+		t.Errorf("it shows a restore: %+v", s.Restore)
+	}
+}

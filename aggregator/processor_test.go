@@ -561,6 +561,56 @@ func TestDeadLetterBeforePosition(t *testing.T) {
 	}
 }
 
+// TestK12StalledApply: a write that takes very long holds up neither answers nor
+// other partitions; what is folded meanwhile is bounded, and nothing is lost.
+func TestK12StalledApply(t *testing.T) {
+	r := newRig(t, 2)
+	r.tuning.ApplyRecords = 10
+	r.log.batches = func(n int) int { return min(n, 5) }
+	r.start(0, 1)
+	r.caughtUp(0)
+	stalled := make(chan struct{})
+	r.states.mu.Lock()
+	r.states.stalled = stalled
+	r.states.mu.Unlock()
+	task, err := r.p.find(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.log.produce(0, sale(1, "1"))
+	r.until(0, "stalled", func(PartitionStatus) bool {
+		task.totals.mu.Lock()
+		defer task.totals.mu.Unlock()
+		return task.totals.frozen != nil
+	})
+	for range 299 {
+		r.log.produce(0, sale(1, "1"))
+	}
+	full := r.until(0, "full", func(s PartitionStatus) bool { return s.Position >= 20 }).Position
+	r.log.produce(1, sale(1, "1")) // folded in memory
+	r.caughtUp(1)
+	r.expect(1, "1", `{"userId":1,"sales":1,"revenue":1}`)
+	if s := r.p.Status()[0]; s.Position > 50 || s.Position < full {
+		t.Errorf("folded up to %d while one apply of 10 records stalls", s.Position)
+	}
+	close(stalled)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":300,"revenue":300}`)
+}
+
+// TestD14NullKafkaKey: the value decides, whatever the record's own key is.
+func TestD14NullKafkaKey(t *testing.T) {
+	r := newRig(t, 1)
+	r.log.produce(0, `{"userId":"U-14","revenue":4.00}`, `{"revenue":4.00}`)
+	r.log.edit(func() { r.log.parts[0].records[1].Key = []byte("U-14") })
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "U-14", `{"userId":"U-14","sales":1,"revenue":4}`)
+	if s := r.p.Status()[0]; s.Counts.Results[Bad] != 1 || s.Counts.Reasons[event.MissingField] != 1 {
+		t.Errorf("counts %+v", s.Counts)
+	}
+}
+
 // TestRevokeAppliesAndCloses: what was folded is on disk when Revoke returns,
 // and reads are told that the partition is gone.
 func TestRevokeAppliesAndCloses(t *testing.T) {

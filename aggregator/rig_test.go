@@ -48,7 +48,7 @@ type rig struct {
 func (r *rig) beside() *rig {
 	other := *r
 	other.states = newMemStates(r.program)
-	other.snapshots = &memSnapshots{r.snapshots.memLines, other.states}
+	other.snapshots = &memSnapshots{memLines: r.snapshots.memLines, states: other.states}
 	other.commits = &memCommits{memGroup: r.commits.memGroup}
 	return &other
 }

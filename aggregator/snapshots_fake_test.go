@@ -13,6 +13,7 @@ import (
 type memSnapshots struct {
 	*memLines
 	states *memStates
+	slow   chan struct{} // a restore waits for it at a quarter, where not nil
 }
 
 // memLines are the snapshots of all members.
@@ -31,7 +32,7 @@ type memSnapshot struct {
 }
 
 func newMemSnapshots(states *memStates) *memSnapshots {
-	return &memSnapshots{&memLines{lines: map[int32][]memSnapshot{}}, states}
+	return &memSnapshots{memLines: &memLines{lines: map[int32][]memSnapshot{}}, states: states}
 }
 
 // edit changes s under its lock.
@@ -87,7 +88,15 @@ func (s *memSnapshots) Claim(_ context.Context, _ Topic, partition int32, after 
 	return o, nil
 }
 
-func (s *memSnapshots) Restore(_ context.Context, _ Topic, partition int32, position int64, progress func(have, need int64)) (Snapshot, error) {
+func (s *memSnapshots) Restore(ctx context.Context, _ Topic, partition int32, position int64, progress func(have, need int64)) (Snapshot, error) {
+	if s.slow != nil {
+		progress(25, 100)
+		select {
+		case <-s.slow:
+		case <-ctx.Done():
+			return Snapshot{}, ctx.Err()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away != nil {
@@ -101,7 +110,6 @@ func (s *memSnapshots) Restore(_ context.Context, _ Topic, partition int32, posi
 		if s.damaged && m.Progress.Position == line[len(line)-1].Progress.Position {
 			continue
 		}
-		progress(m.Bytes, m.Bytes)
 		s.states.mu.Lock()
 		defer s.states.mu.Unlock()
 		if was := s.states.states[partition]; was != nil && was.open {
