@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -17,10 +19,14 @@ import (
 // Handler takes the partitions that the group grants, and lets them go. Calls
 // for one partition come one after the other, for several at once.
 type Handler interface {
-	// Assign takes a partition; it returns at once.
+	// Assign takes a partition; it returns at once. It is called again for a
+	// partition that is held with each assignment that names it, which changes
+	// nothing.
 	Assign(partition int32)
 	// Revoke lets a partition go and returns when it is let go of, or when ctx
-	// ends: the group hands it to another member then.
+	// ends: the group hands it to another member then. It is called when the
+	// group has taken the partition away, in an eager group before each request
+	// to join, and at the end; not because the group cannot be reached.
 	Revoke(ctx context.Context, partition int32)
 }
 
@@ -35,9 +41,17 @@ type Observer interface {
 // Group is this process as a member of the consumer group. It is an
 // aggregator.Commits.
 //
-// A cooperative rebalance calls the handler for the partitions that come and go
-// alone. An eager one, which is the case while the group has members that know
-// no other, revokes all and assigns anew.
+// A partition is held from the assignment that names it until one comes that
+// does not. Sessions with the group end earlier and more often: connections
+// break, the coordinator moves or restarts, a rebalance fails half-way. The
+// next request to join then says what is still held and of which generation, so
+// that the leader gives it back, or withholds it from others until it is let go
+// of. Whether the group still counts on this member is another question, which
+// Status answers by the clock and Commit by asking.
+//
+// A cooperative rebalance lets go of the partitions that go alone. An eager
+// one, which is the case while the group has members that know no other,
+// revokes all and assigns anew.
 type Group struct {
 	cfg      Config
 	client   *Client
@@ -45,23 +59,27 @@ type Group struct {
 	log      *slog.Logger
 	clientID string // of this process alone, so that its members can be told in the group
 	beat     chan struct{}
-	released chan struct{} // a claim has ended
+	stirs    chan struct{} // something changed that the one who waits for a session looks at
 
 	state state
+	held  *holding
+	fresh atomic.Bool // a session begins, and is not set up yet
 }
 
 // NewGroup returns a member that is not joining yet. observer may be nil.
 func NewGroup(client *Client, observer Observer) *Group {
 	cfg := client.cfg
+	log, stirs := cfg.logger().With("group", cfg.GroupID), make(chan struct{}, 1)
 	return &Group{
 		cfg:      cfg,
 		client:   client,
 		observer: observer,
-		log:      cfg.logger().With("group", cfg.GroupID),
+		log:      log,
 		clientID: fmt.Sprintf("%s-%08x", cfg.clientID(), rand.Uint32()),
 		beat:     make(chan struct{}, 1),
-		released: make(chan struct{}, 1),
+		stirs:    stirs,
 		state:    newState(),
+		held:     newHolding(log, stirs),
 	}
 }
 
@@ -78,11 +96,15 @@ var errOldMembers = errors.New("group has members without the cooperative protoc
 // that are away, and a topic that does not exist, are waited for. The error is
 // ErrInstanceFenced.
 func (g *Group) Run(ctx context.Context, h Handler) error {
-	eg, beating := errgroup.WithContext(ctx)
+	g.held.begin(ctx, h)
+	// Heartbeats go on while partitions are let go of at the end.
+	var eg errgroup.Group
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	eg.Go(func() error { return g.heartbeats(beating) })
 	eg.Go(func() error {
+		defer stop()
 		for eager := false; ; eager = true {
-			err := g.join(ctx, h, eager)
+			err := g.join(ctx, eager)
 			if !errors.Is(err, errOldMembers) {
 				return err
 			}
@@ -92,12 +114,14 @@ func (g *Group) Run(ctx context.Context, h Handler) error {
 	return eg.Wait()
 }
 
-// join is a member with one sarama group: cooperative, or eager.
-func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
+// join is a member with one sarama group: cooperative, or eager. Nothing is
+// held when it returns, but for errOldMembers.
+func (g *Group) join(ctx context.Context, eager bool) error {
 	dial := newDialer(ctx, rebalanceTimeout+15*time.Second) // JoinGroup is answered when all have joined
 	defer dial.sever()
-	group := g.opened(ctx, dial, eager)
+	client, group := g.opened(ctx, dial, eager)
 	if group == nil {
+		g.held.end()
 		return nil
 	}
 	ended := make(chan struct{})
@@ -107,31 +131,38 @@ func (g *Group) join(ctx context.Context, h Handler, eager bool) error {
 			g.log.Debug("group member", "err", err)
 		}
 	}()
-	err := g.consume(ctx, group, dial, &claims{g: g, h: h, group: group, run: ctx})
+	err := g.consume(ctx, group, dial)
+	if !errors.Is(err, errOldMembers) {
+		g.held.end()
+	}
 	g.close(ctx, group, dial)
 	<-ended
+	if err := client.Close(); err != nil {
+		g.log.Debug("close the group's connections", "err", err)
+	}
 	return err
 }
 
 // opened is open, again and again, since the file of a secret may come later;
 // nil where ctx ends.
-func (g *Group) opened(ctx context.Context, dial *dialer, eager bool) sarama.ConsumerGroup {
+func (g *Group) opened(ctx context.Context, dial *dialer, eager bool) (sarama.Client, sarama.ConsumerGroup) {
 	waits := newWaits()
 	for {
-		group, err := g.open(dial, eager)
-		if err != nil {
-			g.problem(err)
+		client, group, err := g.open(dial, eager)
+		if err == nil {
+			return client, group
 		}
-		if err == nil || !waits.sleep(ctx) {
-			return group // nil with err
+		g.problem(err)
+		if !waits.sleep(ctx) {
+			return nil, nil
 		}
 	}
 }
 
-func (g *Group) open(dial *dialer, eager bool) (sarama.ConsumerGroup, error) {
+func (g *Group) open(dial *dialer, eager bool) (sarama.Client, sarama.ConsumerGroup, error) {
 	conf, err := g.cfg.sarama(dial)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conf.ClientID = g.clientID
 	conf.Net.ReadTimeout = dial.silence // conn keeps it; sarama's is above Rebalance.Timeout for the look of it
@@ -149,18 +180,26 @@ func (g *Group) open(dial *dialer, eager bool) (sarama.ConsumerGroup, error) {
 	}
 	cg.Rebalance.Strategy, cg.Rebalance.GroupStrategies = nil, nil
 	for _, s := range inner {
-		cg.Rebalance.GroupStrategies = append(cg.Rebalance.GroupStrategies, &strategy{BalanceStrategy: s, g: g})
+		cg.Rebalance.GroupStrategies = append(cg.Rebalance.GroupStrategies, &strategy{BalanceStrategy: s, g: g, eager: eager})
 	}
-	return sarama.NewConsumerGroup(g.cfg.Brokers, g.cfg.GroupID, conf)
+	client, err := newPatientClient(g.cfg.Brokers, conf, g.cfg.sessionTimeout())
+	if err != nil {
+		return nil, nil, err
+	}
+	group, err := sarama.NewConsumerGroupFromClient(g.cfg.GroupID, client)
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return client, group, nil
 }
 
 // consume joins again and again until ctx ends or an error is for good. It
 // returns when all claims have ended.
-func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *dialer, h *claims) error {
+func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *dialer) error {
 	waits := newWaits()
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := g.forGood(g.session(ctx, group, dial, h))
+		err := g.forGood(g.session(ctx, group, dial))
 		g.state.left()
 		if err != nil {
 			return err
@@ -187,25 +226,44 @@ func (g *Group) forGood(err error) error {
 	return nil
 }
 
-// session is one Consume. When ctx ends it does not wait for a rebalance that
-// others hold up: it leaves by a request of its own, cuts the connections, and
-// has no error.
-func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *dialer, h *claims) error {
+// session is one Consume. When ctx ends it lets go of all partitions, while
+// sarama's heartbeats go on, and then leaves; it does not wait for a rebalance
+// that others hold up, but leaves by a request of its own, cuts the
+// connections, and has no error.
+func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *dialer) error {
+	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	done := make(chan error, 1)
-	go func() { done <- group.Consume(ctx, []string{g.cfg.Topic}, h) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	c := &claims{g: g, group: group}
+	g.fresh.Store(true)
+	go func() { done <- group.Consume(inner, []string{g.cfg.Topic}, c) }()
+	var untold <-chan time.Time
+	for running := true; running; {
+		select {
+		case err := <-done:
+			return err
+		case <-g.stirs:
+			if untold == nil && g.keepsFromOthers() {
+				untold = time.After(tellAfter)
+			}
+		case <-untold:
+			if untold = nil; g.keepsFromOthers() {
+				end()
+			}
+		case <-ctx.Done():
+			running = false
+		}
 	}
-	limit := time.NewTimer(shutdownTimeout + time.Second)
+	g.held.end()
+	end()
+	limit := time.NewTimer(leaveTimeout)
 	defer limit.Stop()
-	for late := false; !late && !g.state.onlyJoining(); {
+	for late := false; !late && !g.state.isJoining(); {
 		select {
 		case err := <-done:
 			g.log.Debug("group session has ended", "err", err)
 			return nil
-		case <-g.released:
+		case <-g.stirs:
 		case <-limit.C:
 			late = true
 		}
@@ -214,6 +272,17 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	dial.sever()
 	g.log.Debug("group session was cut off", "err", <-done)
 	return nil
+}
+
+// tellAfter is how long sarama has to join again, as it does after a rebalance
+// within a session, when partitions were let go of that the group withholds.
+const tellAfter = 500 * time.Millisecond
+
+// keepsFromOthers says that the group withholds partitions which this member
+// has let go of, and waits to be told.
+func (g *Group) keepsFromOthers() bool {
+	withheld, owned := g.state.withheld(), g.held.owned()
+	return len(withheld) > 0 && !slices.ContainsFunc(withheld, func(p int32) bool { return slices.Contains(owned, p) })
 }
 
 // close leaves the group, where sarama is one of its members still, and closes
@@ -268,8 +337,22 @@ func (g *Group) explained(err error) error {
 	return denied(err, fmt.Sprintf("Describe and Read on topic %s and Read on group %s", g.cfg.Topic, g.cfg.GroupID))
 }
 
-// joins notes that a request to join goes out.
-func (g *Group) joins() { g.state.joins(time.Now()) }
+// joins notes that a request to join goes out, and returns what it tells. In an
+// eager group, and for a member without a session where another program may
+// lead, it is as if this member had nothing, so it lets go of all first.
+func (g *Group) joins(eager bool) subscription {
+	if eager || g.fresh.Load() && !g.state.allKnow() {
+		g.held.release()
+	}
+	owned := g.held.owned()
+	sub := subscription{Address: g.cfg.Address, Owned: owned}
+	generation := g.state.joins(time.Now(), owned)
+	if len(owned) > 0 {
+		sub.Generation = generation
+	}
+	poke(g.stirs)
+	return sub
+}
 
 // assigned notes a new generation.
 func (g *Group) assigned(generation int32, member string, partitions []int32, members []Member) {
@@ -279,50 +362,52 @@ func (g *Group) assigned(generation int32, member string, partitions []int32, me
 	if g.observer != nil {
 		g.observer.Assigned(generation, member, partitions, took)
 	}
+	if !g.fresh.Load() {
+		other := g.state.others()
+		g.held.assigned(partitions, func(p int32) bool { return other(p, false) })
+	}
+	poke(g.stirs)
 }
 
-// claims is what sarama calls.
+// claims is what sarama calls in one session.
 type claims struct {
 	g     *Group
-	h     Handler
 	group sarama.ConsumerGroup
-	run   context.Context // of Run: its end shortens what Revoke may take
 }
 
-// Setup notes the member's id.
+// Setup notes the member's id, under which partitions are taken, and what the
+// session begins with.
 func (c *claims) Setup(s sarama.ConsumerGroupSession) error {
-	c.g.state.is(s.MemberID())
-	poke(c.g.beat)
+	g := c.g
+	g.state.is(s.MemberID())
+	poke(g.beat)
+	g.fresh.Store(false)
+	// There was no session before, or it was lost: others may have taken over.
+	other := g.state.others()
+	g.held.assigned(g.state.assignment(), func(p int32) bool { return other(p, true) })
+	poke(g.stirs)
 	return nil
 }
 
-// Cleanup has nothing to do: each claim was let go of.
+// Cleanup has nothing to do: what is held is held beyond the session.
 func (c *claims) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 
-// ConsumeClaim holds a partition until the group takes it back. Its records are
-// read elsewhere: sarama's own reading is paused before it begins.
+// ConsumeClaim lasts until the session ends or the partition, which a rebalance
+// has taken away, was let go of. Its records are read elsewhere: sarama's own
+// reading is paused before it begins.
 func (c *claims) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	p := claim.Partition()
 	c.group.Pause(map[string][]int32{claim.Topic(): {p}})
-	c.g.state.claim(p, true)
-	defer poke(c.g.released)
-	defer c.g.state.claim(p, false)
-	c.h.Assign(p)
-	for held := true; held; {
+	for open := true; open; {
 		select {
-		case _, held = <-claim.Messages():
+		case _, open = <-claim.Messages():
 		case <-s.Context().Done():
-			held = false
+			return nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.run), revokeTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.run, func() {
-		defer time.AfterFunc(shutdownTimeout, cancel)
-	})()
-	c.h.Revoke(ctx, p)
-	if ctx.Err() != nil {
-		c.g.log.Warn("a partition was not let go of in time", "partition", p)
+	select {
+	case <-c.g.held.gone(p):
+	case <-s.Context().Done():
 	}
 	return nil
 }
@@ -332,17 +417,18 @@ func (g *Group) Committed(ctx context.Context) (map[int32]aggregator.Commit, err
 	return g.client.Committed(ctx)
 }
 
-// Commit commits for one partition that is claimed, or about to be let go of,
-// under the present generation; aggregator.ErrFenced where it is not this
-// member's any more. It waits while the group goes from one generation to the
-// next.
+// Commit commits for one partition that is held, or about to be let go of,
+// under the present generation. It is aggregator.ErrFenced where the group has
+// given the partition to another member, or does not count on this one any
+// more. It waits while the group goes from one generation to the next, until
+// ctx ends.
 func (g *Group) Commit(ctx context.Context, partition int32, c aggregator.Commit) error {
 	waits := newWaits()
 	for {
-		generation, member, held := g.state.owner(partition)
-		if !held {
+		if !g.held.has(partition) {
 			return fmt.Errorf("commit partition %d: %w", partition, aggregator.ErrFenced)
 		}
+		generation, member := g.state.as()
 		refused, err := g.client.Commit(ctx, generation, member, map[int32]aggregator.Commit{partition: c})
 		if err == nil {
 			err = refused[partition]
@@ -350,11 +436,17 @@ func (g *Group) Commit(ctx context.Context, partition int32, c aggregator.Commit
 		if err == nil {
 			return nil
 		}
-		if now, _, _ := g.state.owner(partition); !errors.Is(err, ErrRebalancing) && now == generation {
-			return fmt.Errorf("commit offset %d of partition %d: %w", c.Offset, partition, err)
-		}
-		if !waits.sleep(ctx) {
+		if !g.passing(err, generation, member) || !waits.sleep(ctx) {
 			return fmt.Errorf("commit offset %d of partition %d: %w", c.Offset, partition, err)
 		}
 	}
+}
+
+// passing says that a commit as a member of a generation was refused because
+// the group goes from one generation to the next.
+func (g *Group) passing(err error, generation int32, member string) bool {
+	if now, me := g.state.as(); errors.Is(err, ErrRebalancing) || now != generation || me != member {
+		return true
+	}
+	return errors.Is(err, sarama.ErrIllegalGeneration) && g.state.isJoining()
 }

@@ -62,9 +62,15 @@ type member struct {
 
 func (m *member) Assign(p int32) {
 	m.mu.Lock()
+	again := m.held[p]
 	m.held[p] = true
-	m.assigns[p]++
+	if !again {
+		m.assigns[p]++
+	}
 	m.mu.Unlock()
+	if again {
+		return
+	}
 	m.l.mu.Lock()
 	defer m.l.mu.Unlock()
 	if other, ok := m.l.owners[p]; ok {

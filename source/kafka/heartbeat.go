@@ -130,7 +130,8 @@ func (c *Client) members(ctx context.Context) ([]Member, error) {
 		}
 		member := Member{ID: id}
 		if meta != nil {
-			member.Address = addressIn(meta.UserData)
+			sub, _ := subscriptionIn(meta.UserData)
+			member.Address = sub.Address
 		}
 		if has != nil {
 			member.Partitions = slices.Sorted(slices.Values(has.Topics[c.cfg.Topic]))

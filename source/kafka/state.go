@@ -27,35 +27,86 @@ type state struct {
 	isAssigned bool
 	partitions []int32
 	members    []Member
-	whole      bool // members are of this generation
-	claimed    map[int32]bool
+	whole      bool      // members are of this generation
 	joining    time.Time // when the request to join went out, zero where none is
+	told       []int32   // the partitions that it called this member's
 	heard      time.Time
 	trouble    string
 }
 
-func newState() state { return state{generation: -1, claimed: make(map[int32]bool)} }
+func newState() state { return state{generation: -1} }
 
-func (s *state) joins(now time.Time) {
+// joins notes that a request to join goes out which calls the partitions this
+// member's, and returns the generation that it has them of.
+func (s *state) joins(now time.Time, owned []int32) (generation int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.joining.IsZero() {
 		s.joining = now
 	}
+	s.told = owned
+	return s.generation
 }
 
 // left says that no request is out: Consume has returned.
 func (s *state) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joining = time.Time{}
+	s.joining, s.told = time.Time{}, nil
 }
 
-// onlyJoining says that nothing but a request to join is left to wait for.
-func (s *state) onlyJoining() bool {
+func (s *state) isJoining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.joining.IsZero() && len(s.claimed) == 0
+	return !s.joining.IsZero()
+}
+
+// others says of a partition whether the present generation gives it to another
+// member; unknown where the members of the generation are not known.
+func (s *state) others() func(p int32, unknown bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	members, whole, me := s.members, s.whole, s.member
+	return func(p int32, unknown bool) bool {
+		if !whole {
+			return unknown
+		}
+		return slices.ContainsFunc(members, func(m Member) bool { return m.ID != me && slices.Contains(m.Partitions, p) })
+	}
+}
+
+// withheld lists partitions that the group withholds from all: the last request
+// to join called them this member's, and they are nobody's in the generation
+// that came of it.
+func (s *state) withheld() []int32 {
+	other := s.others()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.joining.IsZero() {
+		return nil // told again
+	}
+	var list []int32
+	for _, p := range s.told {
+		if !slices.Contains(s.partitions, p) && !other(p, false) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// assignment is the last one.
+func (s *state) assignment() []int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.partitions
+}
+
+// allKnow says that every member is this program, so that whichever of them
+// leads reads what a member owns where this program tells it.
+func (s *state) allKnow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.whole && !slices.ContainsFunc(s.members, func(m Member) bool { return m.Address == "" })
 }
 
 // assigned takes a new generation and returns the member's id and how long it
@@ -67,8 +118,8 @@ func (s *state) assigned(now time.Time, generation int32, member string, partiti
 	if !s.joining.IsZero() {
 		took = now.Sub(s.joining)
 	}
-	if s.heard.IsZero() {
-		s.heard = s.joining
+	if s.joining.After(s.heard) {
+		s.heard = s.joining // it was answered
 	}
 	if member != "" {
 		s.member = member
@@ -91,21 +142,11 @@ func (s *state) is(member string) {
 	}
 }
 
-func (s *state) claim(partition int32, held bool) {
+// as says under which generation and id this member commits.
+func (s *state) as() (generation int32, member string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if held {
-		s.claimed[partition] = true
-	} else {
-		delete(s.claimed, partition)
-	}
-}
-
-// owner says under which generation and id a partition is held.
-func (s *state) owner(partition int32) (generation int32, member string, held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.generation, s.member, s.claimed[partition]
+	return s.generation, s.member
 }
 
 // problem notes trouble; true where it is new.

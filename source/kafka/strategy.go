@@ -19,8 +19,14 @@ type Member struct {
 // subscription is what a member tells the leader with its request to join. In
 // the user data it stands behind four bytes: the generation that sarama's and
 // Java's cooperative assignors expect there and read alone.
+//
+// It also says what the member holds, since sarama calls nothing a member's own
+// that has lost its session. The leader withholds that from others until it is
+// let go of, unless another has it of a later generation.
 type subscription struct {
-	Address string `json:"address"`
+	Address    string  `json:"address"`
+	Owned      []int32 `json:"owned,omitempty"`
+	Generation int32   `json:"generation,omitempty"` // that it was assigned in
 }
 
 const generationBytes = 4
@@ -42,6 +48,7 @@ const maxTables = 256 << 10
 type strategy struct {
 	sarama.BalanceStrategy
 	g     *Group
+	eager bool   // the group's protocol
 	table []byte // of the plan in hand, nil where it is too large
 }
 
@@ -59,9 +66,11 @@ func (s *strategy) SupportedProtocols() []sarama.RebalanceProtocol {
 	return []sarama.RebalanceProtocol{sarama.RebalanceProtocolEager}
 }
 
-// SubscriptionUserData is called right before each request to join.
+// SubscriptionUserData is called right before each request to join. It waits
+// until all partitions are let go of where the request would set others free to
+// take them: own heartbeats go on meanwhile.
 func (s *strategy) SubscriptionUserData(topics []string) ([]byte, error) {
-	s.g.joins()
+	sub := s.g.joins(s.eager)
 	none := int32(-1)
 	data := binary.BigEndian.AppendUint32(nil, uint32(none))
 	if inner, ok := s.BalanceStrategy.(sarama.SubscriptionUserDataBalanceStrategy); ok {
@@ -70,24 +79,33 @@ func (s *strategy) SubscriptionUserData(topics []string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	tail, err := json.Marshal(subscription{s.g.cfg.Address})
+	tail, err := json.Marshal(sub)
 	return append(data, tail...), err
 }
 
-// addressIn is the address in a member's user data.
-func addressIn(userData []byte) string {
-	var sub subscription
+// subscriptionIn is what a member's user data says; false where the member is
+// another program.
+func subscriptionIn(userData []byte) (sub subscription, ok bool) {
 	if len(userData) <= generationBytes || json.Unmarshal(userData[generationBytes:], &sub) != nil {
-		return "" // of another program
+		return subscription{}, false
 	}
-	return sub.Address
+	return sub, true
 }
 
 // Plan is called at the leader. It leaves members as it is: sarama takes
 // entries out of it while it asks for AssignmentData.
 func (s *strategy) Plan(members map[string]sarama.ConsumerGroupMemberMetadata, topics map[string][]int32) (sarama.BalanceStrategyPlan, error) {
 	inner := make(map[string]sarama.ConsumerGroupMemberMetadata, len(members))
+	addresses := make(map[string]string, len(members))
 	for id, m := range members {
+		if sub, ok := subscriptionIn(m.UserData); ok {
+			addresses[id] = sub.Address
+			m.OwnedPartitions = nil
+			if len(sub.Owned) > 0 {
+				m.OwnedPartitions = []*sarama.OwnedPartition{{Topic: s.g.cfg.Topic, Partitions: sub.Owned}}
+				m.GenerationID = max(m.GenerationID, sub.Generation)
+			}
+		}
 		if len(m.UserData) > generationBytes {
 			m.UserData = m.UserData[:generationBytes:generationBytes]
 		}
@@ -104,7 +122,7 @@ func (s *strategy) Plan(members map[string]sarama.ConsumerGroupMemberMetadata, t
 		}
 		partitions := slices.Clone(plan[id][s.g.cfg.Topic])
 		slices.Sort(partitions)
-		list = append(list, Member{ID: id, Address: addressIn(members[id].UserData), Partitions: partitions})
+		list = append(list, Member{ID: id, Address: addresses[id], Partitions: partitions})
 	}
 	if s.table, err = json.Marshal(list); err != nil {
 		return nil, err
