@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -302,10 +303,24 @@ func TestAnIdleMemberIsAssignedToo(t *testing.T) {
 	}
 }
 
-// A group with members that only know an eager protocol is joined eagerly.
+// A group with members that only know an eager protocol is joined eagerly: with
+// nothing in hand, since whoever leads gives it to others at once.
 func TestEagerWithOldMembers(t *testing.T) {
 	t.Parallel()
-	_, cfg := groupBroker(t, 4)
+	b, cfg := groupBroker(t, 4)
+	var joining atomic.Pointer[member]
+	var joins atomic.Int32
+	b.ControlKey(int16(kmsg.JoinGroup), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		req := kreq.(*kmsg.JoinGroupRequest)
+		if m := joining.Load(); m != nil && req.MemberID != "" && req.MemberID == m.group.Status().MemberID {
+			joins.Add(1)
+			if owns := m.owns(); len(owns) > 0 {
+				t.Errorf("it joins with %v in hand", owns)
+			}
+		}
+		return nil, nil, false
+	})
 	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.ConsumerGroup(cfg.GroupID), kgo.ConsumeTopics(topic),
 		kgo.Balancers(kgo.RangeBalancer()), kgo.HeartbeatInterval(500*time.Millisecond))
 	if err != nil {
@@ -324,6 +339,7 @@ func TestEagerWithOldMembers(t *testing.T) {
 	testkit.Eventually(t, settle, func() bool { _, g := client.GroupMetadata(); return g > 0 }, "the old member is in the group")
 	m := joinGroup(t, cfg, newLedger(t), "new", func(m *member) { m.mixed = true })
 	testkit.Eventually(t, settle, func() bool { return len(m.owns()) == 2 }, "the new member has its half")
+	joining.Store(m)
 	if m.group.Status().MemberID == "" {
 		t.Error("the new member does not know its id")
 	}
@@ -333,6 +349,9 @@ func TestEagerWithOldMembers(t *testing.T) {
 	polling.Wait()
 	old()
 	testkit.Eventually(t, settle, func() bool { return len(m.owns()) == 4 }, "the new member has all")
+	if joins.Load() == 0 {
+		t.Error("it did not join again")
+	}
 }
 
 func TestK13ASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
