@@ -26,6 +26,7 @@ type row struct {
 
 type status struct {
 	Member     string
+	Generation int32
 	Partitions []partition
 	Members    []struct {
 		Member     string
