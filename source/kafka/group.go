@@ -25,8 +25,9 @@ type Handler interface {
 	Assign(partition int32)
 	// Revoke lets a partition go and returns when it is let go of, or when ctx
 	// ends: the group hands it to another member then. It is called when the
-	// group has taken the partition away, in an eager group before each request
-	// to join, and at the end; not because the group cannot be reached.
+	// group has taken the partition away, or may have for a while, in an eager
+	// group before each request to join, and at the end; not because the group
+	// cannot be reached.
 	Revoke(ctx context.Context, partition int32)
 }
 
@@ -48,6 +49,10 @@ type Observer interface {
 // that the leader gives it back, or withholds it from others until it is let go
 // of. Whether the group still counts on this member is another question, which
 // Status answers by the clock and Commit by asking.
+//
+// A member that heard nothing from the group for a session timeout lets go of
+// everything when the next assignment comes, and takes what is in it anew:
+// others may have had it, and gone on, in between.
 //
 // A cooperative rebalance lets go of the partitions that go alone. An eager
 // one, which is the case while the group has members that know no other,
@@ -368,7 +373,7 @@ func (g *Group) joins(eager bool) subscription {
 
 // assigned notes a new generation.
 func (g *Group) assigned(generation int32, member string, partitions []int32, members []Member) {
-	member, took := g.state.assigned(time.Now(), generation, member, partitions, members)
+	member, took := g.state.assigned(time.Now(), g.cfg.sessionTimeout(), generation, member, partitions, members)
 	g.log.Info("assigned", "generation", generation, "member", member, "partitions", partitions, "took", took)
 	poke(g.beat)
 	if g.observer != nil {
@@ -376,7 +381,7 @@ func (g *Group) assigned(generation int32, member string, partitions []int32, me
 	}
 	if !g.fresh.Load() {
 		other := g.state.others()
-		g.held.assigned(partitions, func(p int32) bool { return other(p, false) })
+		g.held.assigned(partitions, g.state.lapse(), func(p int32) bool { return other(p, false) })
 	}
 	poke(g.stirs)
 }
@@ -396,7 +401,7 @@ func (c *claims) Setup(s sarama.ConsumerGroupSession) error {
 	g.fresh.Store(false)
 	// There was no session before, or it was lost: others may have taken over.
 	other := g.state.others()
-	g.held.assigned(g.state.assignment(), func(p int32) bool { return other(p, true) })
+	g.held.assigned(g.state.assignment(), g.state.lapse(), func(p int32) bool { return other(p, true) })
 	poke(g.stirs)
 	return nil
 }

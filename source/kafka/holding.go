@@ -40,14 +40,18 @@ func newHolding(log *slog.Logger, stirs chan struct{}) *holding {
 func (x *holding) begin(run context.Context, h Handler) { x.run, x.h = run, h }
 
 // assigned takes an assignment: it lets go of what is not in it, and gives the
-// handler what is. It returns at once. lost says of a partition that is not in
-// it whether another member may have it already.
-func (x *holding) assigned(partitions []int32, lost func(int32) bool) {
+// handler what is. It returns at once. lapsed says that others may have had what
+// is held, so that all of it is let go of, and taken anew. lost says of a
+// partition that is not in the assignment whether another member may have it
+// already.
+func (x *holding) assigned(partitions []int32, lapsed bool, lost func(int32) bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for p, is := range x.held {
 		if !slices.Contains(partitions, p) {
 			is.lost = is.lost || lost(p)
+			x.letGo(p, is)
+		} else if lapsed {
 			x.letGo(p, is)
 		}
 	}

@@ -59,9 +59,9 @@ func never(int32) bool { return false }
 func TestPartitionsAreLetGoOfSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, h := holdingOf(t.Context())
-		x.assigned([]int32{0, 1, 2}, never)
+		x.assigned([]int32{0, 1, 2}, false, never)
 		h.want(t, "assign 0", "assign 1", "assign 2")
-		x.assigned([]int32{2}, never)
+		x.assigned([]int32{2}, false, never)
 		h.want(t, "assign 2", "revoke 0", "revoke 1")
 		close(h.let[1])
 		h.want(t, "gone 1")
@@ -69,15 +69,30 @@ func TestPartitionsAreLetGoOfSideBySide(t *testing.T) {
 			t.Errorf("owned are %v: 0 is not let go of yet", x.owned())
 		}
 		// It comes back before it is gone: the handler gets it after that.
-		x.assigned([]int32{0, 2}, never)
+		x.assigned([]int32{0, 2}, false, never)
 		h.want(t, "assign 2")
 		close(h.let[0])
 		h.want(t, "gone 0", "assign 0")
 		close(h.let[2])
 		x.end()
 		h.want(t, "revoke 0", "gone 0", "revoke 2", "gone 2")
-		x.assigned([]int32{0}, never)
+		x.assigned([]int32{0}, false, never)
 		h.want(t)
+	})
+}
+
+// What others may have had in between is let go of, and taken anew.
+func TestALapseTakesAllAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, h := holdingOf(t.Context())
+		x.assigned([]int32{0, 1}, false, never)
+		x.assigned([]int32{0, 2}, true, never)
+		h.want(t, "assign 0", "assign 1", "assign 2", "revoke 0", "revoke 1")
+		close(h.let[1])
+		close(h.let[0])
+		h.want(t, "gone 1", "gone 0", "assign 0")
+		close(h.let[2])
+		x.end()
 	})
 }
 
@@ -85,8 +100,8 @@ func TestPartitionsAreLetGoOfSideBySide(t *testing.T) {
 func TestALostPartitionIsNotOwned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, h := holdingOf(t.Context())
-		x.assigned([]int32{0, 1}, never)
-		x.assigned(nil, func(p int32) bool { return p == 1 })
+		x.assigned([]int32{0, 1}, false, never)
+		x.assigned(nil, false, func(p int32) bool { return p == 1 })
 		h.want(t, "assign 0", "assign 1", "revoke 0", "revoke 1")
 		if x.has(1) || !x.has(0) || !slices.Equal(x.owned(), []int32{0}) {
 			t.Errorf("owned are %v, want 0", x.owned())
@@ -102,7 +117,7 @@ func TestTheEndShortensWhatRevokeMayTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		x, h := holdingOf(ctx)
-		x.assigned([]int32{0}, never)
+		x.assigned([]int32{0}, false, never)
 		cancel()
 		x.end() // waits for shutdownTimeout, by the test's clock
 		h.want(t, "assign 0", "revoke 0", "late 0")
@@ -127,7 +142,7 @@ func TestWhatALeaderMayNotReadIsLetGoOf(t *testing.T) {
 	} {
 		g := NewGroup(&Client{cfg: Config{Topic: topic, Address: "http://a"}}, nil)
 		g.held.begin(t.Context(), handlerOf(func(int32) {}))
-		g.held.assigned([]int32{0}, never)
+		g.held.assigned([]int32{0}, false, never)
 		g.state.members, g.state.whole = []Member{{ID: "a", Address: "http://a"}, {ID: "b", Address: c.address}}, true
 		g.fresh.Store(c.fresh)
 		if sub := g.joins(c.eager); !slices.Equal(sub.Owned, c.want) {

@@ -31,6 +31,7 @@ type state struct {
 	joining    time.Time // when the request to join went out, zero where none is
 	told       []int32   // the partitions that it called this member's
 	heard      time.Time
+	lapsed     bool // nothing was heard for a session timeout before the last assignment
 	trouble    string
 }
 
@@ -53,6 +54,16 @@ func (s *state) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.joining, s.told = time.Time{}, nil
+}
+
+// lapse says once whether others may have had this member's partitions before
+// the last assignment.
+func (s *state) lapse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.lapsed
+	s.lapsed = false
+	return was
 }
 
 func (s *state) isJoining() bool {
@@ -111,12 +122,17 @@ func (s *state) allKnow() bool {
 
 // assigned takes a new generation and returns the member's id and how long it
 // took. The id is "" where the leader did not tell it; it stays what it was.
-func (s *state) assigned(now time.Time, generation int32, member string, partitions []int32, members []Member) (string, time.Duration) {
+// session is the session timeout: a member that heard nothing for so long may
+// have lost its partitions, and others may have had them, in the meantime.
+func (s *state) assigned(now time.Time, session time.Duration, generation int32, member string, partitions []int32, members []Member) (string, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var took time.Duration
 	if !s.joining.IsZero() {
 		took = now.Sub(s.joining)
+	}
+	if s.isAssigned && now.Sub(s.heard) > session {
+		s.lapsed = true
 	}
 	if s.joining.After(s.heard) {
 		s.heard = s.joining // it was answered
