@@ -38,6 +38,7 @@ var rules = map[string]rule{
 	"deadletter": {own: core},
 	"api":        {own: append([]string{"web"}, core...), lib: []string{"github.com/prometheus", "golang.org/x/sync"}},
 	"web":        {},
+	"deploy":     {},
 	"config":     {own: core, lib: []string{"github.com/knadh/koanf", "go.yaml.in/yaml/v3", "github.com/agnivade/levenshtein"}},
 }
 
