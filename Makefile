@@ -39,6 +39,10 @@ integration: setup ## The tests on a real Kafka and a real search node
 setup: ## Install what the real servers need (a JDK and Maven), where it is missing
 	@internal/testkit/servers/setup
 
+.PHONY: deploy-check
+deploy-check: ## Check deploy/ by the tools it is for: promtool, Prometheus, helm, hadolint and others
+	CACHE=$(CACHE) deploy/check
+
 .PHONY: soak
 soak: setup ## The long crash runs: a million events, twenty kill -9 (SOAK_EVENTS, SOAK_KILLS, SOAK_SEED)
 	SOAK_EVENTS=$${SOAK_EVENTS:-1000000} SOAK_KILLS=$${SOAK_KILLS:-20} SOAK_SEED=$${SOAK_SEED:-1} \
@@ -56,11 +60,13 @@ fmt: ## Fail where a file is not formatted
 vet: ## go vet, the suites on real servers too
 	go vet -race ./...
 	go vet -tags integration ./integration ./internal/testkit/servers
+	go vet -tags live ./deploy
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint; the first run builds it, which takes some minutes
 	$(LINT) run ./...
 	$(LINT) run --build-tags integration ./integration/... ./internal/testkit/servers/...
+	$(LINT) run --build-tags live ./deploy/...
 
 $(LINT):
 	@mkdir -p $(@D)
