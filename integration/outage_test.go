@@ -101,9 +101,10 @@ func TestAMemberThatSleptAnswersWithNothingOld(t *testing.T) {
 	const partitions, events = 4, 4000
 	topic := newTopic(t, partitions)
 	group := unique(t, "group")
+	shared := sharedSnapshots(t, "1s")
 	members := make([]*service, 2)
 	for i := range members {
-		members[i] = serve(t, settings{query: salesQuery(topic), group: group})
+		members[i] = serve(t, settings{query: salesQuery(topic), group: group, rest: shared})
 	}
 	has := func(s *service, n int) func() error {
 		return func() error {
