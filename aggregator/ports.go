@@ -235,6 +235,8 @@ type Observer interface {
 	Folded(records int, seconds float64)
 	// Applied: records went to disk in one batch.
 	Applied(records int, seconds float64)
+	// Unpublished: a snapshot could not be published; it is tried again.
+	Unpublished()
 	// Fenced: another member has taken a partition before it was revoked.
 	Fenced()
 }

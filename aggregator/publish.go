@@ -40,6 +40,9 @@ func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) er
 		case errors.Is(err, ErrFenced):
 			return err
 		case err != nil && ctx.Err() == nil:
+			if t.p.observer != nil {
+				t.p.observer.Unpublished()
+			}
 			t.log.Warn("no snapshot could be published; it is tried again", "err", err, "in", t.p.options.SnapshotInterval)
 		}
 	}

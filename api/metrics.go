@@ -22,6 +22,7 @@ type Metrics struct {
 	snapshot, snapshotBytes, restore, rebalance prometheus.Histogram
 	bootstrap                                   prometheus.Histogram
 	rebalances, documents, retries, fenced      prometheus.Counter
+	unpublished                                 prometheus.Counter
 	commits, missing                            *prometheus.CounterVec
 	requests                                    *prometheus.HistogramVec
 }
@@ -65,6 +66,7 @@ func NewMetrics(r prometheus.Registerer, version, commit string) *Metrics {
 		missing:       counters("bootstrap_missing_total", "Documents of the history that lack a field.", "field"),
 		retries:       counter("bootstrap_retries_total", "Requests for the history that were repeated."),
 		bootstrap:     histogram("bootstrap_seconds", "Time to load the history.", slow),
+		unpublished:   counter("snapshot_failures_total", "Snapshots of partitions that could not be published; each is tried again."),
 		fenced:        counter("fenced_total", "Partitions lost to another owner before they were revoked."),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "tidemark", Name: "http_request_seconds", Buckets: answers,
@@ -119,6 +121,9 @@ func commitResult(ok bool) string {
 	return "error"
 }
 
+// Unpublished notes a snapshot that could not be published.
+func (m *Metrics) Unpublished() { m.unpublished.Inc() }
+
 // Fenced notes a partition lost to another owner.
 func (m *Metrics) Fenced() { m.fenced.Inc() }
 
@@ -172,6 +177,7 @@ var (
 	descSnapshotAge = description("snapshot_age_seconds", "Age of the newest snapshot.", "partition")
 	descAssigned    = description("assigned_partitions", "Partitions of this member.")
 	descBytes       = description("state_bytes", "State on disk.", "partition")
+	descState       = description("partition_state", "1 for the state that the partition is in.", "topic", "partition", "state")
 	descKeys        = description("keys", "Keys in the state, an estimate.", "partition")
 	descGap         = description("gap_records_total", "Records that retention removed before they were folded; kept with the state.", "partition")
 )
@@ -179,7 +185,7 @@ var (
 // Describe implements prometheus.Collector.
 func (c *PartitionCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descEvents, descBad, descLag, descPosition, descSnapshotAge, descAssigned, descBytes, descKeys, descGap,
+		descEvents, descBad, descLag, descPosition, descSnapshotAge, descAssigned, descBytes, descKeys, descGap, descState,
 	} {
 		out <- d
 	}
@@ -205,6 +211,7 @@ func (c *PartitionCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(descPosition, float64(st.Position), st.Topic, p)
 		gauge(descBytes, float64(st.Bytes), p)
 		gauge(descKeys, float64(st.Keys), p)
+		gauge(descState, 1, st.Topic, p, st.State.String())
 		count(descGap, st.Gap, p)
 		if st.Snapshot != nil {
 			gauge(descSnapshotAge, max(0, time.Since(st.Snapshot.Created).Seconds()), p)
