@@ -24,19 +24,28 @@ func (t *Total) AppendRow(dst, key []byte, quoted bool) []byte {
 			}
 			continue
 		}
-		column := &p.columns[c.Aggregate]
-		if set, ok := column.acc.(collectSet); ok {
-			dst = t.appendSet(dst, column, set, quoted)
-			continue
-		}
-		var v event.Value
-		t.answer(column, &v)
-		dst = appendAnswer(dst, &v, column.fixed, quoted)
+		dst = t.appendAggregate(dst, c.Aggregate, quoted)
 	}
 	if len(p.def.Columns) == 0 {
 		dst = append(dst, '{')
 	}
 	return append(dst, '}')
+}
+
+// appendAggregate appends the answer of one aggregate as JSON.
+func (t *Total) appendAggregate(dst []byte, aggregate int, quoted bool) []byte {
+	column := &t.program.columns[aggregate]
+	if set, ok := column.acc.(collectSet); ok {
+		return t.appendSet(dst, column, set, quoted)
+	}
+	var v event.Value
+	t.answer(column, &v)
+	return appendAnswer(dst, &v, column.fixed, quoted)
+}
+
+// AppendColumn appends the answer of a result column, which is no key, as JSON.
+func (t *Total) AppendColumn(dst []byte, column int) []byte {
+	return t.appendAggregate(dst, t.program.def.Columns[column].Aggregate, false)
 }
 
 // words is the words of a column in t's row.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"tidemark/event"
 )
@@ -463,10 +464,11 @@ func (s *fakeSeeder) Cut(ctx context.Context, _ Topic, partition int32, later bo
 	return Cut{Mode: CutEarliest, Start: start}, err
 }
 
-func (s *fakeSeeder) Seed(ctx context.Context, topic Topic, _ string, stores map[int32]SeedStore) (map[int32]Seed, error) {
+func (s *fakeSeeder) Seed(ctx context.Context, topic Topic, _ string, stores map[int32]SeedStore, told func(SeedProgress)) (map[int32]Seed, error) {
 	s.mu.Lock()
 	s.passes = append(s.passes, slices.Sorted(maps.Keys(stores)))
 	s.mu.Unlock()
+	told(SeedProgress{Documents: 1, Read: 1, Total: 4, Took: time.Second})
 	if s.seed != nil {
 		if err := s.seed(ctx); err != nil {
 			return nil, err

@@ -262,78 +262,29 @@ func (t *task) commit(ctx context.Context, id Identity, newest *Snapshot) error 
 // told before anything is read, so that any member begins it at the same cut.
 func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 	topic := t.p.topic.last()
-	id := Identity{
-		Topic: topic.Name, TopicID: topic.ID, Partition: t.partition,
-		Partitions: topic.Partitions, SeedPartitions: topic.Partitions,
-		Definition: t.p.program.Definition(),
-	}
 	commits, err := t.committed(ctx)
 	if err != nil {
-		return id, err
+		return Identity{}, err
 	}
-	if c, ok := commits[t.partition]; ok {
-		return t.begun(id, c)
-	}
-	later, partitioner := false, ""
-	for _, c := range commits {
-		note, ours := readNote(c)
-		if !ours {
-			continue
-		}
-		if t.partition >= note.Partitions {
-			later = true
-			id.SeedPartitions = min(id.SeedPartitions, note.SeedPartitions)
-		}
-		if note.Cut.Partitioner != "" {
-			partitioner = note.Cut.Partitioner // one for all: else a document could lie in two partitions, or none
-		}
-	}
+	var begins beginning
 	err = t.retry(ctx, "resolve where the stream takes over", func() (err error) {
-		id.Cut, err = t.p.seeder.Cut(ctx, topic, t.partition, later)
+		begins, err = beginsAt(ctx, t.p.seeder, t.p.program.Definition(), topic, t.partition, commits)
 		return err
 	})
 	if err != nil {
-		return id, err
+		return begins.id, err
 	}
-	if partitioner != "" {
-		id.Cut.Partitioner = partitioner
-	}
-	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
-	return id, t.commit(ctx, id, nil)
-}
-
-// begun is the identity of a partition that the group has a commit of, and that
-// has neither a state here nor a snapshot. It begins again at its cut, unless
-// something was published since: that it cannot get back.
-func (t *task) begun(id Identity, c Commit) (Identity, error) {
-	note, ours := readNote(c)
-	id.Cut, id.Partitions, id.SeedPartitions = note.Cut, note.Partitions, note.SeedPartitions
-	is := t.p.seeder.Configured(t.partition)
-	why := ""
-	switch {
-	case !ours:
-		why = fmt.Sprintf("the group has committed offset %d, which Tidemark did not write; "+
-			"choose another group.id, or delete the group's offsets", c.Offset)
-	case note.Snapshot != nil:
-		why = fmt.Sprintf("the group's commit names snapshot %d at offset %d, which is not in the snapshot store; "+
-			"set snapshots.url to where it is, choose another group.id, or delete the group's offsets", note.Snapshot.Seq, c.Offset)
-		why += fmt.Sprintf(" (%v)", t.unread)
-	case !id.configured(is):
-		why = fmt.Sprintf("the group began %s, while the configuration says %s; "+
-			"choose another group.id, or delete the group's offsets, to begin that way, or go back to the former", id.Cut, is)
-	}
-	if why != "" {
+	if why := begins.refused; why != "" {
+		if begins.lost {
+			why += fmt.Sprintf(" (%v)", t.unread)
+		}
 		t.pause(holdState, "there is no state here, and "+why)
-		return id, errPaused
+		return begins.id, errPaused
 	}
-	id.HasHistory = t.p.seeder.HasHistory() && hasSeed(id)
-	return id, nil
-}
-
-// hasSeed says whether the history has anything for the partition: documents,
-// or in cut mode guard the instants of all keys.
-func hasSeed(id Identity) bool {
-	return id.Partition < id.SeedPartitions || id.Cut.Mode == CutGuard
+	if begins.told {
+		return begins.id, nil
+	}
+	return begins.id, t.commit(ctx, begins.id, nil)
 }
 
 // create makes the state of a partition without a history.

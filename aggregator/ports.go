@@ -164,9 +164,19 @@ type Seeder interface {
 	HasHistory() bool
 	// Seed loads the history into the stores of some partitions of the topic,
 	// over which partitioner, the Cut's, spreads it, and returns what each got.
-	// After an error the stores are worth nothing. ErrHopeless wraps an error
-	// that no retry mends.
-	Seed(ctx context.Context, topic Topic, partitioner string, stores map[int32]SeedStore) (map[int32]Seed, error)
+	// told is told about once a second how far it is. After an error the stores
+	// are worth nothing. ErrHopeless wraps an error that no retry mends.
+	Seed(ctx context.Context, topic Topic, partitioner string, stores map[int32]SeedStore, told func(SeedProgress)) (map[int32]Seed, error)
+}
+
+// SeedProgress is how far the reading of a history has come.
+type SeedProgress struct {
+	Documents int64 // read
+	// Read is how much of Total has been read, in bytes of a file or in
+	// documents of an index; Total is 0 where it is not known.
+	Read, Total int64
+	Took        time.Duration
+	Done        bool
 }
 
 // Snapshot describes one published copy of a partition's state.

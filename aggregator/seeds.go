@@ -26,13 +26,20 @@ func NewSeeds(seeder Seeder, snapshots Snapshots, workspace func() (Workspace, e
 	return s
 }
 
+// Telling is told of a load. Its calls come from one goroutine.
+type Telling struct {
+	Waits func(reason string)  // what is done, or waited for, besides reading
+	Reads func(p SeedProgress) // about once a second while the history is read
+}
+
 // Publish loads the history for partitions over which it is spread alike, and
 // publishes their seeds, the last of ids first, so that where the first is
 // there all are. One that somebody else has published meanwhile stays as it is.
-// waits is told what is being waited for: a snapshot store that is away is
-// asked until ctx ends. ErrHopeless wraps an error that no retry mends; after
-// any error it may be called again, and reads the history from its beginning.
-func (s *Seeds) Publish(ctx context.Context, ids []Identity, waits func(reason string)) (seeds map[int32]Seed, err error) {
+// tell is told how far it is, and what is being waited for: a snapshot store
+// that is away is asked until ctx ends. ErrHopeless wraps an error that no retry
+// mends; after any error it may be called again, and reads the history from its
+// beginning.
+func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seeds map[int32]Seed, err error) {
 	select {
 	case <-s.turn:
 		defer func() { s.turn <- struct{}{} }()
@@ -54,17 +61,18 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, waits func(reason s
 	}
 	first := ids[0]
 	topic := Topic{first.Topic, first.TopicID, first.SeedPartitions}
-	seeds, err = s.seeder.Seed(ctx, topic, first.Cut.Partitioner, empty)
+	seeds, err = s.seeder.Seed(ctx, topic, first.Cut.Partitioner, empty, tell.Reads)
 	if err != nil {
 		return nil, fmt.Errorf("load the history: %w", err)
 	}
-	for _, id := range slices.Backward(ids) {
+	for left, id := range slices.Backward(ids) {
+		tell.Waits(fmt.Sprintf("the history is read, and published: %d of %d partitions are left", left+1, len(ids)))
 		store, seed := stores[id.Partition], seeds[id.Partition]
 		err := store.Apply(nothing, Progress{Position: id.Cut.Start, Seeded: true, Documents: seed.Documents, Placement: seed.Placement})
 		if err != nil {
 			return nil, fmt.Errorf("end the seed of partition %d: %w", id.Partition, err)
 		}
-		if err := s.publish(ctx, topic, id.Partition, store, waits); err != nil {
+		if err := s.publish(ctx, topic, id.Partition, store, tell.Waits); err != nil {
 			return nil, err
 		}
 	}
@@ -137,7 +145,7 @@ func (t *task) seed(ctx context.Context, of func(context.Context) ([]Identity, e
 			return err
 		}
 		began := time.Now()
-		seeds, err := t.p.seeds.Publish(ctx, ids, t.wait)
+		seeds, err := t.p.seeds.Publish(ctx, ids, Telling{Waits: t.wait, Reads: t.reads})
 		if err == nil {
 			documents := int64(0)
 			for _, s := range seeds {
@@ -159,6 +167,24 @@ func (t *task) seed(ctx context.Context, of func(context.Context) ([]Identity, e
 		}
 	}
 }
+
+// reads shows how far the reading of the history is, and logs it now and then.
+func (t *task) reads(p SeedProgress) {
+	t.mu.Lock()
+	t.waiting = "the history is being read: " + p.String()
+	last := t.readsLogged
+	due := p.Took-last >= readsEvery || p.Took < last // or it begins again
+	if due {
+		t.readsLogged = p.Took
+	}
+	t.mu.Unlock()
+	if due && !p.Done {
+		t.log.Info("the history is being read", p.Attrs()...)
+	}
+}
+
+// readsEvery is the time between two log lines of how far a history is read.
+const readsEvery = 10 * time.Second
 
 // shares are the partitions that the history is spread over and that have no
 // snapshot, with the cut that the owner of each has told the group. Those that

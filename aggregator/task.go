@@ -33,20 +33,21 @@ type task struct {
 
 	vouched atomic.Int64 // all before this offset is surely of the state's topic
 
-	mu       sync.Mutex // guards what status shows
-	identity Identity
-	phase    State  // Restoring, Bootstrapping, CatchingUp or Live
-	gap      string // why it stands in state gap, "" where it does not
-	holds    [numHolds]string
-	waiting  string        // what is being waited for, without being paused for it
-	answers  bool          // has been live
-	missing  int64         // records that retention took, in state gap
-	target   int64         // the readable end when it was claimed: live from there on
-	owner    Publisher     // nil before the claim
-	restores *Restore      // while one runs
-	working  chan struct{} // closed when folding, applying and publishing have ended; nil before
-	end      int64
-	logStart int64
+	mu          sync.Mutex // guards what status shows
+	identity    Identity
+	phase       State  // Restoring, Bootstrapping, CatchingUp or Live
+	gap         string // why it stands in state gap, "" where it does not
+	holds       [numHolds]string
+	waiting     string        // what is being waited for, without being paused for it
+	answers     bool          // has been live
+	missing     int64         // records that retention took, in state gap
+	readsLogged time.Duration // into the reading of the history, at its last log line
+	target      int64         // the readable end when it was claimed: live from there on
+	owner       Publisher     // nil before the claim
+	restores    *Restore      // while one runs
+	working     chan struct{} // closed when folding, applying and publishing have ended; nil before
+	end         int64
+	logStart    int64
 
 	session *sessionCounts // of this process, kept over claims
 	recent  badShare       // of the folding goroutine; share is atomic

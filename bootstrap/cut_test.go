@@ -105,7 +105,7 @@ func TestBoundarySalesCountOnce(t *testing.T) {
 			if c.cut.Mode == aggregator.CutTimestamp && c.cut.Timestamp.Equal(noon) && *cuts[0].Before != atNoon {
 				t.Errorf("events before %v are left out", *cuts[0].Before)
 			}
-			if _, err := s.Seed(t.Context(), topic, "murmur2", seedStores(stores)); err != nil {
+			if _, err := s.Seed(t.Context(), topic, "murmur2", seedStores(stores), untold); err != nil {
 				t.Fatal(err)
 			}
 			for partition, cut := range cuts {

@@ -38,9 +38,8 @@ type Options struct {
 	Duplicates      string  // DuplicatesError where it is empty
 	Memory          int     // bytes; 0 is DefaultMemory
 
-	Logger   *slog.Logger   // nil logs nothing
-	Observer Observer       // nil observes nothing
-	Progress func(Progress) // nil shows nothing; called about once a second from the reading goroutine, and at the end
+	Logger   *slog.Logger // nil logs nothing
+	Observer Observer     // nil observes nothing
 }
 
 // Log is the log as a Seeder sees it.
@@ -55,16 +54,6 @@ type Observer interface {
 	Missing(field string) // one of them lacks the field
 	Retried()             // something is asked for again, or read again from its beginning
 	Seeded(seconds float64)
-}
-
-// Progress is how far a bootstrap is.
-type Progress struct {
-	Documents int64 // read
-	// Read is how much of Total has been read, in bytes of a file or in
-	// documents of an index; Total is 0 where it is not known.
-	Read, Total int64
-	Rate        float64 // documents a second, since the beginning
-	Done        bool
 }
 
 // Seeder resolves cuts and fills the seeds of partitions from the history. It
@@ -90,9 +79,6 @@ func New(o Options) (*Seeder, error) {
 	}
 	if o.Observer == nil {
 		o.Observer = unobserved{}
-	}
-	if o.Progress == nil {
-		o.Progress = func(Progress) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -140,8 +126,21 @@ func (s *Seeder) Cut(ctx context.Context, topic aggregator.Topic, partition int3
 //
 // The stores hold the seed on return, not yet durably. An error wraps
 // aggregator.ErrHopeless where no retry mends it: the source cannot be read,
-// too much is missing or bad, or a key is there twice.
-func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, partitioner string, stores map[int32]aggregator.SeedStore) (map[int32]aggregator.Seed, error) {
+// too much is missing or bad, or a key is there twice. told is called from the
+// reading goroutine, about once a second and at the end.
+func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, partitioner string, stores map[int32]aggregator.SeedStore, told func(aggregator.SeedProgress)) (map[int32]aggregator.Seed, error) {
+	pass, err := s.pass(topic, partitioner, stores, told)
+	if err != nil {
+		return nil, err
+	}
+	if err := pass.run(ctx); err != nil {
+		return nil, err
+	}
+	return pass.seeds(), nil
+}
+
+// pass makes a pass that has not begun.
+func (s *Seeder) pass(topic aggregator.Topic, partitioner string, stores map[int32]aggregator.SeedStore, told func(aggregator.SeedProgress)) (*pass, error) {
 	begin := time.Now()
 	place, ok := aggregator.PartitionerNamed(partitioner)
 	if !ok {
@@ -152,23 +151,14 @@ func (s *Seeder) Seed(ctx context.Context, topic aggregator.Topic, partitioner s
 		return nil, fmt.Errorf("read documents for the query: %w", err)
 	}
 	pass := &pass{
-		Seeder: s, topic: topic, place: place, documents: documents, begin: begin, shown: begin,
+		Seeder: s, topic: topic, place: place, documents: documents, begin: begin, shown: begin, show: told,
 		shares: newShares(s.o.Source.Name(), s.log, s.o.Observer),
 	}
 	if s.o.Mapping.Guard != nil {
 		pass.guards = newGuards(stores, s.o.Memory, s.o.Duplicates == DuplicatesSum)
 	}
 	pass.open(stores)
-	if err := s.o.Source.Read(ctx, pass.take); err != nil {
-		return nil, err
-	}
-	if err := pass.shares.verdict(s.o.MaxMissingShare); err != nil {
-		return nil, err
-	}
-	if err := pass.finish(ctx); err != nil {
-		return nil, err
-	}
-	return pass.seeds(), nil
+	return pass, nil
 }
 
 // partitioner is the one that places documents: the configured one, or what
@@ -203,7 +193,9 @@ type pass struct {
 	parts     []*share // by partition; nil where the partition is not wanted
 	all       map[int32]*share
 
-	flushes      int // of totals to the stores
+	show         func(aggregator.SeedProgress)
+	whole        bool // the source was read to its end
+	flushes      int  // of totals to the stores
 	begin, shown time.Time
 	read, total  int64 // as of the newest document
 	told         int64 // documents the observer has been told of
@@ -235,12 +227,24 @@ func (p *pass) open(stores map[int32]aggregator.SeedStore) {
 // checkEvery is after how many documents memory and clock are looked at.
 const checkEvery = 256
 
+// run reads the history, whole, and judges it.
+func (p *pass) run(ctx context.Context) error {
+	if err := p.o.Source.Read(ctx, p.take); err != nil {
+		return err
+	}
+	p.whole = true
+	if err := p.shares.verdict(p.o.MaxMissingShare); err != nil {
+		return err
+	}
+	return p.finish(ctx)
+}
+
 // take reads one document into its partition's delta.
 func (p *pass) take(doc *Document) error {
 	p.shares.documents++
 	p.read, p.total = doc.Read, doc.Total
 	if p.shares.documents%checkEvery == 0 {
-		p.show()
+		p.tick()
 		if err := p.relieve(); err != nil {
 			return err
 		}
@@ -381,8 +385,8 @@ func (p *pass) orLast() string {
 	return ""
 }
 
-// show tells how far it is, about once a second.
-func (p *pass) show() {
+// tick tells how far it is, about once a second.
+func (p *pass) tick() {
 	if time.Since(p.shown) < time.Second {
 		return
 	}
@@ -394,14 +398,10 @@ func (p *pass) tell(done bool) {
 	n := p.shares.documents
 	p.o.Observer.Documents(int(n - p.told))
 	p.told = n
-	rate := 0.0
-	if s := time.Since(p.begin).Seconds(); s > 0 {
-		rate = float64(n) / s
-	}
 	if done && p.total > 0 {
 		p.read = p.total
 	}
-	p.o.Progress(Progress{Documents: n, Read: p.read, Total: p.total, Rate: rate, Done: done})
+	p.show(aggregator.SeedProgress{Documents: n, Read: p.read, Total: p.total, Took: time.Since(p.begin), Done: done})
 }
 
 // seeds is what each partition got.

@@ -24,13 +24,18 @@ type seen struct {
 	missing   map[string]int
 	seeded    int
 	retried   atomic.Int64
-	shown     []Progress
+	shown     []aggregator.SeedProgress
 }
 
 func (s *seen) Documents(n int)        { s.documents += n }
 func (s *seen) Missing(field string)   { s.missing[field]++ }
 func (s *seen) Retried()               { s.retried.Add(1) }
 func (s *seen) Seeded(seconds float64) { s.seeded++ }
+
+func (s *seen) show(p aggregator.SeedProgress) { s.shown = append(s.shown, p) }
+
+// untold is for those who need no progress.
+func untold(aggregator.SeedProgress) {}
 
 // run is one bootstrap of a test and what came of it.
 type run struct {
@@ -55,7 +60,6 @@ func bootstrap(t testing.TB, program *aggregator.Program, partitions int32, line
 		Source:      NewFile(writeFile(t, "history.ndjson", []byte(strings.Join(lines, "\n")))),
 		Partitioner: "murmur2", MaxMissingShare: 0.01,
 		Logger: slog.New(slog.NewTextHandler(&r.log, nil)), Observer: r.seen,
-		Progress: func(p Progress) { r.seen.shown = append(r.seen.shown, p) },
 	}
 	if change != nil {
 		change(&r.options)
@@ -69,7 +73,7 @@ func bootstrap(t testing.TB, program *aggregator.Program, partitions int32, line
 	if err != nil {
 		return r, err
 	}
-	r.seeds, err = s.Seed(t.Context(), topic, place.String(), seedStores(r.stores))
+	r.seeds, err = s.Seed(t.Context(), topic, place.String(), seedStores(r.stores), r.seen.show)
 	return r, err
 }
 
@@ -114,7 +118,7 @@ func TestSeedPlacesEachDocumentOnce(t *testing.T) {
 			t.Errorf("U-7 is %s", all["U-7"])
 		}
 		last := r.seen.shown[len(r.seen.shown)-1]
-		if !last.Done || last.Documents != 1000 || last.Total == 0 || last.Read != last.Total || last.Rate <= 0 {
+		if !last.Done || last.Documents != 1000 || last.Total == 0 || last.Read != last.Total || last.Rate() <= 0 {
 			t.Errorf("the progress ends with %+v", last)
 		}
 	}
@@ -139,7 +143,7 @@ func TestSeedOfSomePartitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 4}, "murmur2", seedStores(r.stores))
+		seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 4}, "murmur2", seedStores(r.stores), untold)
 		if err != nil || len(seeds) != 2 {
 			t.Fatal(seeds, err)
 		}
@@ -391,7 +395,7 @@ func TestGuardsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 2}, "murmur2", map[int32]aggregator.SeedStore{7: later})
+	seeds, err := s.Seed(t.Context(), aggregator.Topic{Name: "sales", Partitions: 2}, "murmur2", map[int32]aggregator.SeedStore{7: later}, untold)
 	if err != nil || seeds[7] != (aggregator.Seed{Placement: everyPartitioner}) || len(later.totals) != 0 {
 		t.Errorf("a partition that appeared later gets %+v and %d keys, %v", seeds[7], len(later.totals), err)
 	}
@@ -504,13 +508,13 @@ func TestSeedEndsWithItsErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Seed(t.Context(), aggregator.Topic{Partitions: 1}, "murmur2", seedStores(stores))
+		_, err = s.Seed(t.Context(), aggregator.Topic{Partitions: 1}, "murmur2", seedStores(stores), untold)
 		if !errors.Is(err, full) || errors.Is(err, aggregator.ErrHopeless) {
 			t.Errorf("a full disk gives %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err = s.Seed(ctx, aggregator.Topic{Partitions: 1}, "murmur2", seedStores(storesFor(p, 0))); !errors.Is(err, context.Canceled) {
+		if _, err = s.Seed(ctx, aggregator.Topic{Partitions: 1}, "murmur2", seedStores(storesFor(p, 0)), untold); !errors.Is(err, context.Canceled) {
 			t.Errorf("an ended context gives %v", err)
 		}
 	}
@@ -550,7 +554,7 @@ func BenchmarkSeed(b *testing.B) {
 		for partition := range int32(8) {
 			stores[partition] = discard{}
 		}
-		if _, err := s.Seed(b.Context(), aggregator.Topic{Partitions: 8}, "murmur2", stores); err != nil {
+		if _, err := s.Seed(b.Context(), aggregator.Topic{Partitions: 8}, "murmur2", stores, untold); err != nil {
 			b.Fatal(err)
 		}
 	}

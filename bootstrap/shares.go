@@ -103,8 +103,8 @@ func (s *shares) of(n int64) string {
 	return fmt.Sprintf("%d of %d documents (%s)", n, s.documents, percent(float64(n)/float64(s.documents)))
 }
 
-// faults lists why documents were skipped, the most frequent first.
-func (s *shares) faults() string {
+// frequent are the reasons why documents were skipped, the most frequent first.
+func (s *shares) frequent() []fault {
 	all := make([]fault, 0, len(s.reasons))
 	for f := range s.reasons {
 		all = append(all, f)
@@ -115,6 +115,12 @@ func (s *shares) faults() string {
 		}
 		return strings.Compare(a.reason.String()+a.field, b.reason.String()+b.field)
 	})
+	return all
+}
+
+// faults lists why documents were skipped.
+func (s *shares) faults() string {
+	all := s.frequent()
 	texts := make([]string, 0, 5)
 	for i, f := range all {
 		if i == cap(texts) {

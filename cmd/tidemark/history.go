@@ -20,6 +20,14 @@ func newSource(cfg *config.Config, logger *slog.Logger, observer bootstrap.Obser
 	return newElastic(cfg.History.Elasticsearch, logger, observer)
 }
 
+// historyName is the history in messages.
+func historyName(cfg *config.Config) string {
+	if len(cfg.History.Elasticsearch.Addresses) == 0 {
+		return cfg.History.File
+	}
+	return strings.Join(cfg.History.Elasticsearch.Index, ",")
+}
+
 func newElastic(es config.Elasticsearch, logger *slog.Logger, observer bootstrap.Observer) (*bootstrap.Elastic, error) {
 	source, err := bootstrap.NewElastic(bootstrap.ElasticOptions{
 		Addresses: es.Addresses, Index: es.Index, Query: es.Query,

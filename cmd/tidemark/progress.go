@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"tidemark/aggregator"
 )
 
 const (
@@ -29,16 +31,30 @@ func (p *program) progress(log *slog.Logger) *progress {
 	return g
 }
 
-// told is told that have of need units of some work are done.
-func (g *progress) told(work string, have, need int64, unit string) {
+// due says whether it is time to show something, and notes that it is shown.
+func (g *progress) due() bool {
 	every := logEvery
 	if g.line != nil {
 		every = lineEvery
 	}
 	if time.Since(g.last) < every {
-		return
+		return false
 	}
 	g.last = time.Now()
+	return true
+}
+
+// write writes the line on the terminal anew.
+func (g *progress) write(text string) {
+	fmt.Fprint(g.line, "\r\x1b[K"+text)
+	g.shown = true
+}
+
+// told is told that have of need units of some work are done.
+func (g *progress) told(work string, have, need int64, unit string) {
+	if !g.due() {
+		return
+	}
 	percent := int64(100)
 	if need > 0 {
 		percent = 100 * have / need
@@ -47,8 +63,27 @@ func (g *progress) told(work string, have, need int64, unit string) {
 		g.log.Info(work, unit, have, "of", need, "percent", percent)
 		return
 	}
-	fmt.Fprintf(g.line, "\r\x1b[K%s: %d of %d %s, %d %%", work, have, need, unit, percent)
-	g.shown = true
+	g.write(fmt.Sprintf("%s: %d of %d %s, %d %%", work, have, need, unit, percent))
+}
+
+// reads is told how far the reading of the history is.
+func (g *progress) reads(p aggregator.SeedProgress) {
+	switch {
+	case !g.due():
+	case g.line == nil:
+		g.log.Info("the history is being read", p.Attrs()...)
+	default:
+		g.write("reading the history: " + p.String())
+	}
+}
+
+// says is told what is done, or waited for, now.
+func (g *progress) says(what string) {
+	if g.line == nil {
+		g.log.Info("bootstrap", "now", what)
+		return
+	}
+	g.write(what)
 }
 
 // done takes the line away, before anything else is printed.

@@ -207,20 +207,32 @@ type workspace struct {
 	path string
 }
 
-// openWorkspace makes an empty workspace in the state directory.
-func (s *service) openWorkspace() (aggregator.Workspace, error) {
-	path := filepath.Join(s.cfg.State.Dir, seedsName)
-	if err := os.RemoveAll(path); err != nil {
-		return nil, fmt.Errorf("remove unfinished seeds: %w", err)
+// workspace makes an empty workspace.
+func (p *published) workspace() (aggregator.Workspace, error) { return openWorkspace(p.cfg, p.log) }
+
+// openWorkspace makes an empty workspace in the state directory, which is open.
+func openWorkspace(cfg *config.Config, log *slog.Logger) (aggregator.Workspace, error) {
+	if err := clearWorkspace(cfg); err != nil {
+		return nil, err
 	}
+	path := filepath.Join(cfg.State.Dir, seedsName)
 	dir, err := store.Open(path, store.Options{
-		Program: s.cfg.Program, Memory: max(s.cfg.State.Memory/2, leastMemory), MinFree: s.cfg.State.MinFree,
-		Logger: s.log, Fatal: s.die,
+		Program: cfg.Program, Memory: max(cfg.State.Memory/2, leastMemory), MinFree: cfg.State.MinFree,
+		Logger: log, Fatal: dies(log),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return workspace{dir, path}, nil
+}
+
+// clearWorkspace removes what a process that was killed has left of seeds. The
+// state directory is open: nobody else uses it.
+func clearWorkspace(cfg *config.Config) error {
+	if err := os.RemoveAll(filepath.Join(cfg.State.Dir, seedsName)); err != nil {
+		return fmt.Errorf("remove unfinished seeds: %w", err)
+	}
+	return nil
 }
 
 // leastMemory, in bytes, is the smallest budget of a state directory.

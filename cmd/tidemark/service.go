@@ -76,10 +76,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
 	s.log.Info("answering over HTTP", "url", s.url())
 
-	states, err := store.Open(s.cfg.State.Dir, store.Options{
-		Program: s.cfg.Program, Memory: s.cfg.State.Memory, MinFree: s.cfg.State.MinFree,
-		Logger: s.log, Fatal: s.die,
-	})
+	states, err := openStates(s.cfg, s.log)
 	if err != nil {
 		return err
 	}
@@ -107,7 +104,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	group := &membership{id: s.cfg.Kafka.GroupID, metrics: s.metrics}
 	processor := aggregator.NewProcessor(aggregator.Parts{
 		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder,
-		Snapshots: snapshots, Seeds: aggregator.NewSeeds(seeder, snapshots, s.openWorkspace),
+		Snapshots: snapshots, Seeds: aggregator.NewSeeds(seeder, snapshots, snapshots.workspace),
 		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
@@ -210,11 +207,28 @@ func (s *service) answers(processor *aggregator.Processor, group *membership, sn
 	return answers, nil
 }
 
-// die ends the process at once: the disk, or what lies on it, cannot be
-// trusted, and a restart folds again what is not durable.
-func (s *service) die(reason string) {
-	s.log.Error("ending at once; a restart folds again what is not durable", "err", reason)
-	os.Exit(exitFailed)
+// openStates opens the state directory.
+func openStates(cfg *config.Config, log *slog.Logger) (*store.Dir, error) {
+	states, err := store.Open(cfg.State.Dir, store.Options{
+		Program: cfg.Program, Memory: cfg.State.Memory, MinFree: cfg.State.MinFree,
+		Logger: log, Fatal: dies(log),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := clearWorkspace(cfg); err != nil {
+		return nil, errors.Join(err, states.Close())
+	}
+	return states, nil
+}
+
+// dies returns what ends the process at once: the disk, or what lies on it,
+// cannot be trusted, and a restart folds again what is not durable.
+func dies(log *slog.Logger) func(reason string) {
+	return func(reason string) {
+		log.Error("ending at once; a restart folds again what is not durable", "err", reason)
+		os.Exit(exitFailed)
+	}
 }
 
 // kafkaConfig is how to reach Kafka, as the member with an HTTP address.
