@@ -94,6 +94,16 @@ func (f *File) Read(ctx context.Context, yield func(*Document) error) error {
 	}
 }
 
+// Probe reads as far as the first document; its errors are Read's.
+func (f *File) Probe(ctx context.Context) error {
+	enough := errors.New("enough")
+	err := f.Read(ctx, func(*Document) error { return enough })
+	if errors.Is(err, enough) {
+		return nil
+	}
+	return err
+}
+
 // fail wraps an error of the file. A file that is not there, or may not be
 // read, or is broken, stays so; any other error may pass.
 func (f *File) fail(verb string, err error) error {

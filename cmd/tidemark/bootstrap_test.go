@@ -4,17 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"tidemark/aggregator"
 	"tidemark/source/kafka"
@@ -87,7 +90,7 @@ func TestBootstrapThenServe(t *testing.T) {
 	if status != exitFailed || stdout != "" || !strings.Contains(stderr, "there are snapshots already of partitions 0 to 2 of topic sales") {
 		t.Errorf("a second time: status %d: %s%s", status, stdout, stderr)
 	}
-	if err := os.WriteFile(strings.TrimSpace(historyOf(t, file)), []byte("{"), 0o600); err != nil { // it is never read again
+	if err := os.Remove(historyOf(t, file)); err != nil { // it is never read again
 		t.Fatal(err)
 	}
 	sell(7, "0.01") // after the cut
@@ -195,6 +198,40 @@ func TestBootstrapRefuses(t *testing.T) {
 	status, _, stderr := tidemark(t, nil, "bootstrap", "-c", foreign)
 	if status != exitFailed || !strings.Contains(stderr, "the group has committed offset 5, which Tidemark did not write") {
 		t.Errorf("offsets of another program: status %d, %s", status, stderr)
+	}
+}
+
+// TestServeMissesItsHistory: a file that is not there, or no history, is told
+// before the group is joined.
+func TestServeMissesItsHistory(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "sales"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	var joined atomic.Bool
+	broker.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		joined.Store(true)
+		return nil, nil, false
+	})
+	file, _ := bootConfig(t, broker.ListenAddrs()[0], users(5), "")
+	path := historyOf(t, file)
+	for want, make := range map[string]func() error{
+		"no such file or directory": func() error { return nil },
+		"it is a folder":            func() error { return os.Mkdir(path, 0o700) },
+		"is a JSON array":           func() error { return os.WriteFile(path, []byte("[{}]"), 0o600) },
+	} {
+		if err := errors.Join(os.RemoveAll(path), make()); err != nil {
+			t.Fatal(err)
+		}
+		status, _, stderr := tidemark(t, nil, "serve", "-c", file)
+		if status != exitFailed || !strings.Contains(stderr, "tidemark: load the history: ") || !strings.Contains(stderr, want) {
+			t.Errorf("status %d: %s, want %s", status, stderr, want)
+		}
+	}
+	if joined.Load() {
+		t.Error("the group was joined")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,8 +26,9 @@ func (p *program) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Say whether the service would take a configuration file",
-		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries Kafka, the history and the snapshot\n" +
-			"store, step by step: name, connect, TLS, login, permission. The exit status is 2 for a bad file, 1 where a step fails.",
+		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries state.dir, http.listen, Kafka, the\n" +
+			"history and the snapshot store, step by step: name, connect, TLS, login, permission; and it shows the newest events and the\n" +
+			"first documents as the rows that they make. It joins no group. The exit status is 2 for a bad file, 1 where a step fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if connect && allowUnset {
@@ -66,7 +68,7 @@ func (p *program) check() *cobra.Command {
 		},
 	}
 	configFlag(cmd, &file)
-	cmd.Flags().BoolVar(&connect, "connect", false, "also try Kafka, the history and the snapshot store")
+	cmd.Flags().BoolVar(&connect, "connect", false, "also try state.dir, http.listen, Kafka, the history and the snapshot store")
 	cmd.Flags().BoolVar(&allowUnset, "allow-unset", false, "take environment variables that are not set as given, for CI")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "for programs")
 	return cmd
@@ -79,13 +81,16 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		return nil, usageError{fmt.Errorf("the settings of kafka: %w", err)}
 	}
 	defer client.Close()
-	var steps []checked
+	steps := []checked{tryState(cfg), tryListen(cfg)}
 	for _, s := range client.Check(ctx) {
 		object := s.Broker
 		if object == "" {
 			object = "kafka"
 		}
 		steps = append(steps, outcome(s.Name, object, s.Detail, s.Err))
+	}
+	if slices.ContainsFunc(steps, func(s checked) bool { return s.OK && s.Step == "permission" }) {
+		steps = append(steps, tryEvents(ctx, cfg, client)...)
 	}
 	if cfg.HasHistory() {
 		more, err := tryHistory(ctx, cfg)

@@ -7,9 +7,15 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
+	"tidemark/aggregator"
 	"tidemark/bootstrap"
 	"tidemark/config"
+	"tidemark/source/kafka"
+	"tidemark/store"
 )
 
 // newSource is where the history comes from.
@@ -38,6 +44,46 @@ func newElastic(es config.Elasticsearch, logger *slog.Logger, observer bootstrap
 		return nil, fmt.Errorf("history.elasticsearch: %w", err)
 	}
 	return source, nil
+}
+
+// ensureHistory tells of a history file that can never be read before the group
+// is joined, where it is going to be read: as long as the first partition, which
+// is published last, has neither a snapshot nor a state here. A store of
+// snapshots, or Kafka, that is away is waited for, since it decides.
+func (s *service) ensureHistory(ctx context.Context, client *kafka.Client, states *store.Dir, snapshots *published) error {
+	if s.cfg.History.File == "" {
+		return nil
+	}
+	unread := bootstrap.NewFile(s.cfg.History.File).Probe(ctx)
+	if !errors.Is(unread, aggregator.ErrHopeless) {
+		return nil // it is there; or it may yet come
+	}
+	local, err := states.Partitions()
+	if err != nil || slices.Contains(local, 0) {
+		return err
+	}
+	ask := func() (bool, error) {
+		topic, err := client.Topic(ctx)
+		if err != nil {
+			return false, err
+		}
+		_, err = snapshots.Newest(ctx, topic, 0)
+		if errors.Is(err, aggregator.ErrNoSnapshot) {
+			return true, nil
+		}
+		return false, err
+	}
+	wanted, err := backoff.Retry(ctx, ask, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
+		s.log.Warn("the history cannot be read, and whether it is loaded already is not known yet", "history", unread, "err", err, "again_in", next.Round(time.Millisecond))
+	}))
+	switch {
+	case err != nil:
+		return nil // the service is ending
+	case wanted:
+		return fmt.Errorf("load the history: %w; see history.file", unread)
+	}
+	s.log.Info("the history cannot be read, and need not be: it is loaded", "history", unread)
+	return nil
 }
 
 const (

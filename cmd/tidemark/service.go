@@ -133,7 +133,12 @@ func (s *service) run(ctx context.Context) (err error) {
 		return processor.Run(stop)
 	})
 	work.Go(func() error { return fetcher.Run(member) })
-	work.Go(func() error { return s.join(stop, member, group) })
+	work.Go(func() error {
+		if err := s.ensureHistory(stop, client, states, snapshots); err != nil {
+			return err
+		}
+		return s.join(stop, member, group)
+	})
 	work.Go(func() error { return s.serve(server) })
 	work.Go(func() error {
 		<-stop.Done()
