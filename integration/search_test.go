@@ -30,9 +30,11 @@ func fromNode(t *testing.T, node *servers.Search) {
 		{"B05 aliases and 10001 documents", aliasOfManyDocuments},
 		{"B03 a red index is waited for", redIndex},
 		{"B09 no source", noSource},
-		{"cut modes", cutModes},
+		{"cut modes", func(t *testing.T, node *servers.Search) { cutModes(t, inIndex(node)) }},
 		{"B15 SIGTERM leaves nothing open", nothingLeftOpen},
 		{"B12 kill nine in the middle", killNineInTheHistory},
+		{"B12 kill nine in the middle of the bootstrap", killNineInBootstrap},
+		{"the server is gone after the bootstrap", bootstrapThenTheServerIsGone},
 		{"totals written back", totalsWrittenBack},
 		{"check", checkShowsRows},
 	} {
@@ -220,10 +222,28 @@ func noSource(t *testing.T, node *servers.Search) {
 	}
 }
 
+// inIndex lays documents into an index, and returns the history with a cut.
+func inIndex(node *servers.Search) func(t *testing.T, documents []string) func(cut string) string {
+	return func(t *testing.T, documents []string) func(string) string {
+		index := indexName(t)
+		fill(t, node, index, twoShards, documents)
+		return func(cut string) string { return fromIndex(node, index, "", cut) }
+	}
+}
+
+// The same from a file.
+func TestHistoryCutModesFromAFile(t *testing.T) {
+	cutModes(t, func(t *testing.T, documents []string) func(string) string {
+		path := historyFile(t, documents)
+		return func(cut string) string { return fromFile(path, cut) }
+	})
+}
+
 // Three sales stand at the border of history and stream: the last two that the
 // history holds, and the first that it does not. Each is counted once, however
-// the border is told.
-func cutModes(t *testing.T, node *servers.Search) {
+// the border is told, and whoever loads the history: serve, or bootstrap ahead
+// of it.
+func cutModes(t *testing.T, lay func(t *testing.T, documents []string) func(cut string) string) {
 	const (
 		before, last, first = "2015-07-28T23:59:59.000Z", "2015-07-28T23:59:59.999Z", "2015-07-29T00:00:00.000Z"
 		query               = `SELECT userId, CAST(max(saleTimestamp) AS timestamp) AS latest, sum(amount) AS amount FROM "%s" GROUP BY userId`
@@ -231,8 +251,7 @@ func cutModes(t *testing.T, node *servers.Search) {
 	sale := func(at, amount string) string {
 		return fmt.Sprintf(`{"userId":"U-1","saleTimestamp":"%s","amount":%s}`, at, amount)
 	}
-	index := indexName(t)
-	fill(t, node, index, twoShards, []string{`{"userId":"U-1","latest":"` + last + `","amount":1110.10}`, `{"userId":"U-2","latest":"` + before + `","amount":0.30}`})
+	history := lay(t, []string{`{"userId":"U-1","latest":"` + last + `","amount":1110.10}`, `{"userId":"U-2","latest":"` + before + `","amount":0.30}`})
 	for name, c := range map[string]struct {
 		cut   string
 		early []string // produced before the service starts
@@ -244,22 +263,32 @@ func cutModes(t *testing.T, node *servers.Search) {
 		"timestamp": {"{mode: timestamp, timestamp: " + first + ", event_time: saleTimestamp}", []string{sale(before, "10"), sale(first, "0.01"), sale(last, "0.10")}, nil},
 		"guard":     {"{mode: guard, event_time: saleTimestamp, guard_field: latest}", []string{sale(first, "0.01"), sale(before, "10"), sale(last, "0.10")}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			topic := newTopic(t, 1)
-			produce(t, topic, 0, c.early...)
-			s := serve(t, settings{query: fmt.Sprintf(query, topic), rest: fromIndex(node, index, "", c.cut)})
-			produce(t, topic, 0, c.late...)
-			s.caughtUp(topic)
-			s.want("U-1", `{"latest":"`+first+`","amount":1110.11}`)
-			s.want("U-2", `{"latest":"`+before+`","amount":0.3}`)
-			s.kill()
-			s.start()
-			s.ready()
-			s.caughtUp(topic)
-			s.want("U-1", `{"latest":"`+first+`","amount":1110.11}`)
-			s.stop()
-		})
+		for _, ahead := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s ahead %t", name, ahead), func(t *testing.T) {
+				t.Parallel()
+				topic := newTopic(t, 1)
+				produce(t, topic, 0, c.early...)
+				s := newService(t, settings{query: fmt.Sprintf(query, topic), rest: history(c.cut)})
+				if ahead {
+					s.bootstrapped(2)
+					produce(t, topic, 0, c.late...)
+				}
+				s.start()
+				s.ready()
+				if !ahead {
+					produce(t, topic, 0, c.late...)
+				}
+				s.caughtUp(topic)
+				s.want("U-1", `{"latest":"`+first+`","amount":1110.11}`)
+				s.want("U-2", `{"latest":"`+before+`","amount":0.3}`)
+				s.kill()
+				s.start()
+				s.ready()
+				s.caughtUp(topic)
+				s.want("U-1", `{"latest":"`+first+`","amount":1110.11}`)
+				s.stop()
+			})
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type service struct {
 	dir  string // the state
 	env  []string
 
+	brokers, group string
+
 	cmd    *exec.Cmd
 	log    string
 	exited chan struct{}
@@ -77,6 +79,8 @@ func newService(t testing.TB, set settings) *service {
 		log:  filepath.Join(home, "log"),
 		dir:  set.dir,
 		env:  set.env,
+
+		brokers: set.brokers, group: set.group,
 	}
 	if err := os.WriteFile(s.file, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
