@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
+
+	"golang.org/x/term"
 
 	"tidemark/aggregator"
 )
@@ -12,6 +15,7 @@ import (
 const (
 	lineEvery = 100 * time.Millisecond // on a terminal
 	logEvery  = 10 * time.Second       // elsewhere
+	lineWidth = 79                     // of a terminal that does not tell
 )
 
 // progress tells how far long work is: by a line on a terminal that is written
@@ -44,8 +48,17 @@ func (g *progress) due() bool {
 	return true
 }
 
-// write writes the line on the terminal anew.
+// write writes the line on the terminal anew, as much of it as fits.
 func (g *progress) write(text string) {
+	width := lineWidth
+	if f, ok := g.line.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 1 {
+			width = w - 1
+		}
+	}
+	if runes := []rune(text); len(runes) > width {
+		text = string(runes[:width])
+	}
 	fmt.Fprint(g.line, "\r\x1b[K"+text)
 	g.shown = true
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"tidemark/aggregator"
 	"tidemark/config"
 )
 
@@ -38,4 +40,28 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%q", line.String())
 		}
 	})
+}
+
+// TestProgressOfAReading: documents, rate, share and time left, on a line that
+// is no wider than the terminal, or in the log.
+func TestProgressOfAReading(t *testing.T) {
+	reading := aggregator.SeedProgress{Documents: 412_000, Read: 41, Total: 100, Took: 5 * time.Second}
+	var line bytes.Buffer
+	g := &progress{line: &line}
+	g.reads(reading)
+	g.reads(reading) // at once: not shown
+	g.says(strings.Repeat("x", 200))
+	g.done()
+	want := "\r\x1b[Kreading the history: 412000 documents, 82400 a second, 41 %, about 7s left" +
+		"\r\x1b[K" + strings.Repeat("x", 79) + "\r\x1b[K"
+	if line.String() != want {
+		t.Errorf("the terminal gets %q, want %q", line.String(), want)
+	}
+	var logged bytes.Buffer
+	g = &progress{log: slog.New(slog.NewTextHandler(&logged, nil)), last: time.Now().Add(-time.Minute)}
+	g.reads(reading)
+	g.reads(reading)
+	if got := logged.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "documents=412000 documents_per_second=82400 percent=41 remaining=7s") {
+		t.Errorf("the log gets %q", got)
+	}
 }
