@@ -42,10 +42,11 @@ type Loaded struct {
 }
 
 // Load resolves the cut of every partition as its task would, commits the cuts
-// to the group before anything is read, and publishes the seeds. What a load
-// that was interrupted has done stands: the cuts in the group's commits, and
-// the seeds published under them, as long as the first partition, which comes
-// last, has none. ErrPublished where it has one; ErrBegun where there is a state; ErrFenced where the group has
+// to the group before anything is read, publishes the seeds, and at the end
+// tells the group of them. What a load that was interrupted has done stands: the
+// cuts in the group's commits, and the seeds published under them. ErrPublished
+// where there are snapshots and the last one ended, or they are of something
+// else; ErrBegun where there is a state; ErrFenced where the group has
 // members; ErrHopeless as of Seeder. A history that is away, or that was lost
 // on the way, is read again until ctx ends.
 func (a *Ahead) Load(ctx context.Context, tell Telling) (*Loaded, error) {
@@ -107,7 +108,7 @@ func (a *Ahead) Load(ctx context.Context, tell Telling) (*Loaded, error) {
 
 // publish repeats Seeds.Publish where that may help.
 func (a *Ahead) publish(ctx context.Context, ids []Identity, tell Telling) (map[int32]Seed, error) {
-	for {
+	for len(ids) > 0 {
 		seeds, err := a.Seeds.Publish(ctx, ids, tell)
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrHopeless) || errors.Is(err, ErrNoSpace) {
 			return seeds, err
@@ -117,6 +118,7 @@ func (a *Ahead) publish(ctx context.Context, ids []Identity, tell Telling) (map[
 			return nil, err
 		}
 	}
+	return nil, nil
 }
 
 // newest describes the newest snapshot of each partition that has one.
@@ -135,16 +137,17 @@ func (a *Ahead) newest(ctx context.Context) (map[int32]Snapshot, error) {
 }
 
 // interrupted says whether the snapshots that there are were left by a load
-// that ended before its time: the first partition has none, and each is of the
-// cut that the group was told. Else it is ErrPublished.
+// that ended before its time: the group has not been told of the first
+// partition's, and each is of the cut that the group was told. Else it is
+// ErrPublished.
 func (a *Ahead) interrupted(newest map[int32]Snapshot, commits map[int32]Commit) error {
-	_, whole := newest[0]
 	var there []int32
+	whole := false
 	for p, s := range newest {
 		there = append(there, p)
 		note, ours := readNote(commits[p])
-		is := a.Seeder.Configured(p)
-		whole = whole || !ours || !sameCut(note.Cut, s.Identity.Cut) || !s.Identity.configured(is) ||
+		whole = whole || !ours || p == 0 && note.Snapshot != nil ||
+			!sameCut(note.Cut, s.Identity.Cut) || !s.Identity.configured(a.Seeder.Configured(p)) ||
 			!s.Identity.Definition.Equal(a.Definition) || s.Identity.HasHistory != hasSeed(s.Identity)
 	}
 	if !whole {

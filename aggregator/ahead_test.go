@@ -184,6 +184,28 @@ func allOf(partitions int32) (all []int32) {
 	return all
 }
 
+// TestB12LoadAheadUntold: all is published, and the group was not told of it:
+// the next load ends it, and reads nothing.
+func TestB12LoadAheadUntold(t *testing.T) {
+	r := newRig(t, 2)
+	r.withHistory(10)
+	if _, err := r.ahead().Load(t.Context(), untold); err != nil {
+		t.Fatal(err)
+	}
+	told := r.commits.commits[0]
+	for p, s := range r.snapshots.lines {
+		r.commits.commits[p] = commitOf(s[0].Identity, nil)
+	}
+	r.seeder.seed = func(context.Context) error { return ErrHopeless }
+	done, err := r.ahead().Load(t.Context(), untold)
+	if err != nil || len(done.Kept) != 2 || len(done.Seeds) != 0 || r.commits.commits[0] != told {
+		t.Errorf("%+v, %v, commits %v", done, err, r.commits.commits)
+	}
+	if _, err := r.ahead().Load(t.Context(), untold); !errors.Is(err, ErrPublished) {
+		t.Errorf("a third load: %v", err)
+	}
+}
+
 // TestLoadAheadRefuses: it writes nothing where it is not the first.
 func TestLoadAheadRefuses(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -47,8 +47,8 @@ func (s *service) bootstrap() (code int, stdout, stderr string) {
 func (s *service) bootstrapped(documents int) {
 	s.t.Helper()
 	code, out, errs := s.bootstrap()
-	var done struct{ Documents int }
-	if err := json.Unmarshal([]byte(out), &done); code != 0 || err != nil || done.Documents != documents {
+	var done struct{ Seeded int }
+	if err := json.Unmarshal([]byte(out), &done); code != 0 || err != nil || done.Seeded != documents {
 		s.t.Fatalf("bootstrap: exit %d, %v, want %d documents\n%s%s", code, err, documents, out, errs)
 	}
 }

@@ -198,7 +198,7 @@ func (l *loading) print(done *aggregator.Loaded, read int64, took time.Duration)
 	if err := l.printTable([]string{"PARTITION", "DOCUMENTS", "POSITION", "SEQ", "BYTES", ""}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(l.stdout, "\n%d documents of %s are loaded in %s (%.0f a second): the first snapshots are published, and 'tidemark serve' goes on from them.\n",
-		read, historyName(l.cfg), took.Round(10*time.Millisecond), rate)
+	_, err := fmt.Fprintf(l.stdout, "\n%d documents of %s are in the first snapshots, and 'tidemark serve' goes on from them (%d were read, in %s, %.0f a second).\n",
+		seeded, historyName(l.cfg), read, took.Round(10*time.Millisecond), rate)
 	return err
 }
