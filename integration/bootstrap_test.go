@@ -84,6 +84,13 @@ func allCaughtUp(t *testing.T, topic string, members ...*service) {
 			if len(st.Members) != len(members) {
 				return fmt.Errorf("%d members, want %d", len(st.Members), len(members))
 			}
+			owned := 0
+			for _, m := range st.Members {
+				owned += len(m.Partitions)
+			}
+			if owned != len(ends) {
+				return fmt.Errorf("%d partitions have an owner, %d there are", owned, len(ends))
+			}
 			for _, p := range st.Partitions {
 				at[p.Partition] = p
 			}
