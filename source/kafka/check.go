@@ -257,20 +257,15 @@ func (k *check) permissions(ctx context.Context) {
 // read fetches from the start of a partition.
 func (k *check) read(ctx context.Context, addr string, partition int32) error {
 	c := k.c
-	return c.cluster.ask(ctx, addr, func(b *sarama.Broker) error {
-		start, err := c.listOffset(b, partition, sarama.OffsetOldest)
-		if err != nil {
-			return err
-		}
-		resp, err := b.Fetch(fetchRequest(c.cfg, 0, 1, asked{partition, start, 1, -1}))
-		if err != nil {
-			return err
-		}
-		if block := resp.GetBlock(c.cfg.Topic, partition); block != nil && block.Err != sarama.ErrNoError {
-			return block.Err
-		}
-		return nil
+	var start int64
+	err := c.cluster.ask(ctx, addr, func(b *sarama.Broker) (err error) {
+		start, err = c.listOffset(b, partition, sarama.OffsetOldest)
+		return err
 	})
+	if err == nil {
+		_, err = c.cluster.fetch(ctx, addr, asked{partition, start, 1, -1}, new(buffers))
+	}
+	return err
 }
 
 // denied says which right is missing, where that is it.

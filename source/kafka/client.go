@@ -110,43 +110,59 @@ func (c *Client) Newest(ctx context.Context, partition int32, n int) ([]aggregat
 		return nil, err
 	}
 	var records []aggregator.Record
+	var pool buffers
 	next := max(start, end-int64(n))
 	limit := int32(firstBytes)
 	for next < end {
-		var got *sarama.FetchResponseBlock
-		err := c.cluster.atLeader(ctx, partition, func(b *sarama.Broker) error {
-			resp, err := b.Fetch(fetchRequest(c.cfg, 0, limit, asked{partition, next, limit, -1}))
-			if err != nil {
-				return err
+		var got answered
+		err := c.cluster.retry(ctx, func(ctx context.Context) error {
+			addr, err := c.cluster.leaderOf(ctx, partition)
+			if err == nil {
+				got, err = c.cluster.fetch(ctx, addr, asked{partition, next, limit, -1}, &pool)
 			}
-			if got = resp.GetBlock(c.cfg.Topic, partition); got == nil {
-				return fmt.Errorf("the answer leaves partition %d out", partition)
-			}
-			if got.Err != sarama.ErrNoError {
-				return got.Err
-			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("read the newest records of partition %d: %w", partition, err)
 		}
-		span := measure(got, next)
+		span := measure(got.records, next)
 		if span.next == next {
+			if span.err != nil {
+				return nil, unreadable(next, partition, span.err)
+			}
 			if !span.cut || limit >= maxAnswer/2 {
 				break // nothing more
 			}
 			limit *= 2
 			continue
 		}
-		for _, r := range unpack(nil, got, next, c.cfg.readCommitted()) {
+		some, err := c.unpackAll(&got, span, next)
+		if err != nil {
+			return nil, unreadable(next, partition, err)
+		}
+		for _, r := range some {
 			if r.Offset < end {
 				r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
 				records = append(records, r)
 			}
 		}
+		pool.put(got.records)
 		next = span.next
 	}
 	return records, nil
+}
+
+// unpackAll decodes what an answer has of a partition from offset on.
+func (c *Client) unpackAll(a *answered, s span, offset int64) (records []aggregator.Record, err error) {
+	var u unpacker
+	if !c.cfg.readCommitted() {
+		a.aborted = nil
+	}
+	u.begin(a.records[:s.size], offset, a.aborted)
+	for len(u.rest) > 0 && err == nil {
+		records, _, err = u.next(records)
+	}
+	return records, err
 }
 
 // Committed returns what the group has committed for the topic, by partition.

@@ -58,23 +58,50 @@ func (c *cluster) close() {
 
 var errClosed = errors.New("kafka client is closed")
 
-// ask sends requests to the broker at addr.
-func (c *cluster) ask(ctx context.Context, addr string, do func(*sarama.Broker) error) error {
+// link is the connection to the broker at addr.
+func (c *cluster) link(addr string) (*link, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
-		return errClosed
+		return nil, errClosed
 	}
 	l := c.links[addr]
 	if l == nil {
 		l = newLink(c.cfg, addr)
 		c.links[addr] = l
 	}
-	c.mu.Unlock()
+	return l, nil
+}
+
+// ask sends requests to the broker at addr.
+func (c *cluster) ask(ctx context.Context, addr string, do func(*sarama.Broker) error) error {
+	l, err := c.link(addr)
+	if err != nil {
+		return err
+	}
 	if err := l.ask(ctx, do); err != nil {
 		return fmt.Errorf("ask broker %s: %w", addr, err)
 	}
 	return nil
+}
+
+// fetch reads a partition from offset on, at the broker at addr. The error is
+// also the partition's own.
+func (c *cluster) fetch(ctx context.Context, addr string, p asked, pool *buffers) (a answered, err error) {
+	l, err := c.link(addr)
+	if err != nil {
+		return a, err
+	}
+	list, err := l.fetch(ctx, &fetchRequest{maxBytes: p.maxBytes, partitions: []asked{p}}, pool)
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("ask broker %s: %w", addr, err)
+	case len(list) != 1 || list[0].partition != p.partition:
+		return a, fmt.Errorf("the answer leaves partition %d out", p.partition)
+	case list[0].err != sarama.ErrNoError:
+		return a, list[0].err
+	}
+	return list[0], nil
 }
 
 // Bounds of asking one broker of several, and of a request with all its tries.

@@ -34,12 +34,11 @@ func answerTo(req *kmsg.FetchRequest, fill func(p kmsg.FetchRequestTopicPartitio
 	return resp
 }
 
-// batchOf is a record batch with n records in its head, and these bytes as its
-// records. crc is added to the right sum.
+// emptyBatch is a record batch without records. wrong is added to its sum.
 func emptyBatch(first int64, lastDelta int32, wrong int32) []byte {
 	b := kmsg.RecordBatch{FirstOffset: first, Length: 49, Magic: 2, LastOffsetDelta: lastDelta, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1}
 	raw := b.AppendTo(nil)
-	b.CRC = int32(castagnoli(raw[21:])) + wrong
+	b.CRC = int32(sumOf(raw[21:])) + wrong
 	return b.AppendTo(nil)
 }
 
@@ -53,14 +52,14 @@ func TestACorruptBatchStopsItsPartitionAlone(t *testing.T) {
 			b.Produce(topic, p, testkit.Text("", fmt.Sprint(i)))
 		}
 	}
-	// Partition 1 is corrupt at offset 1: any answer that reaches it cannot be read.
+	// Partition 1 is corrupt at offset 1, behind a batch that is not.
 	b.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
 		req := kreq.(*kmsg.FetchRequest)
 		bad := false
 		for _, rt := range req.Topics {
 			for _, rp := range rt.Partitions {
-				bad = bad || rp.Partition == 1 && (rp.FetchOffset == 1 || rp.FetchOffset == 0 && rp.PartitionMaxBytes > 1)
+				bad = bad || rp.Partition == 1 && rp.FetchOffset <= 1
 			}
 		}
 		if !bad {
@@ -68,7 +67,11 @@ func TestACorruptBatchStopsItsPartitionAlone(t *testing.T) {
 		}
 		return answerTo(req, func(rp kmsg.FetchRequestTopicPartition, to *kmsg.FetchResponseTopicPartition) {
 			if rp.Partition == 1 {
-				to.RecordBatches = emptyBatch(rp.FetchOffset, 0, 1)
+				to.HighWatermark, to.LastStableOffset = 3, 3
+				if rp.FetchOffset == 0 {
+					to.RecordBatches = batchOf(kmsg.RecordBatch{ProducerID: -1}, kmsg.Record{Value: []byte("0")})
+				}
+				to.RecordBatches = append(to.RecordBatches, emptyBatch(1, 0, 1)...)
 			}
 		}), nil, true
 	})

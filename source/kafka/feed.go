@@ -35,16 +35,24 @@ type feed struct {
 	err      error     // for the reader, after the queue
 	dead     bool      // nothing more is fetched: closed, or err is for good
 
-	batch aggregator.Batch // belongs to the reader
+	// These belong to the reader.
+	batch  aggregator.Batch
+	block  block // that the batch is of
+	unpack unpacker
 }
 
-// block is one partition's part of a response.
+// block is what an answer has of one partition: records from an offset on.
 type block struct {
-	data          *sarama.FetchResponseBlock
+	records       []byte // a buffer of the fetcher's, nil for none
+	aborted       []transaction
 	from, next    int64
 	end, logStart int64
-	bytes         int
 }
+
+// batchRecords is how many records a batch has before it takes no further
+// record batch of the log: few enough that they stay in the nearer caches from
+// their decoding to their folding.
+const batchRecords = 1 << 10
 
 var errFeedClosed = errors.New("feed is closed")
 
@@ -55,18 +63,19 @@ var errFeedClosed = errors.New("feed is closed")
 // aggregator.ErrNoTopic where there has been no topic for some seconds, and
 // what the broker refuses or nobody can read, which may be tried again.
 func (d *feed) Next(ctx context.Context) (*aggregator.Batch, error) {
-	for {
+	d.unpack.release()
+	for len(d.unpack.rest) == 0 {
+		d.f.buffers.put(d.block.records)
+		d.block = block{}
 		b, ok, err := d.take()
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			clear(d.batch.Records) // the block before is let go of
-			d.batch = aggregator.Batch{
-				First: b.from, Next: b.next, End: b.end, LogStart: b.logStart,
-				Records: unpack(d.batch.Records[:0], b.data, b.from, d.f.cfg.readCommitted()),
-			}
-			return &d.batch, nil
+			d.block = b
+			d.unpack.begin(b.records, b.from, b.aborted)
+			d.batch.Next = b.from
+			continue
 		}
 		select {
 		case <-d.wake:
@@ -74,6 +83,43 @@ func (d *feed) Next(ctx context.Context) (*aggregator.Batch, error) {
 			return nil, ctx.Err()
 		}
 	}
+	b := &d.batch
+	b.First, b.End, b.LogStart, b.Records = b.Next, d.block.end, d.block.logStart, b.Records[:0]
+	for len(d.unpack.rest) > 0 && len(b.Records) < batchRecords {
+		records, next, err := d.unpack.next(b.Records)
+		switch {
+		case err == nil:
+			b.Records, b.Next = records, max(b.Next, next)
+		case b.Next > b.First:
+			return b, nil // the error comes again
+		default:
+			err = unreadable(next, d.partition, err)
+			d.rewind(b.Next)
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// rewind forgets what was fetched and not read, so that it is fetched again.
+func (d *feed) rewind(next int64) {
+	d.f.buffers.put(d.block.records)
+	d.block, d.unpack.rest = block{}, nil
+	f := d.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d.forget()
+	d.next = next
+	d.retryAt = time.Now().Add(goneAfter)
+}
+
+// forget empties the queue.
+func (d *feed) forget() {
+	for _, b := range d.queue {
+		d.f.buffered -= cap(b.records)
+		d.f.buffers.put(b.records)
+	}
+	d.queue = nil
 }
 
 // take takes the first block of the queue, if there is one.
@@ -87,7 +133,7 @@ func (d *feed) take() (b block, ok bool, err error) {
 		d.queue[len(d.queue)-1] = block{}
 		d.queue = d.queue[:len(d.queue)-1]
 		full := f.buffered >= f.opts.Buffer
-		f.buffered -= b.bytes
+		f.buffered -= cap(b.records)
 		if len(d.queue) == 0 {
 			d.hungry = time.Now()
 		}
@@ -121,10 +167,7 @@ func (d *feed) Close() {
 		return
 	}
 	delete(f.feeds, d)
-	for _, b := range d.queue {
-		f.buffered -= b.bytes
-	}
-	d.queue = nil
+	d.forget()
 	d.fail(errFeedClosed, true)
 }
 
@@ -188,11 +231,11 @@ func (d *feed) loading(now time.Time) bool {
 	return false
 }
 
-// answer takes the feed's part of a response that was asked for from offset
-// from on.
-func (d *feed) answer(now time.Time, b *sarama.FetchResponseBlock, from int64, sp span) (progress bool) {
+// answer takes the feed's part of an answer that was asked for from offset from
+// on. Where it makes progress, it keeps the part's records.
+func (d *feed) answer(now time.Time, b *answered, from int64, sp span) (progress bool) {
 	f := d.f
-	switch b.Err {
+	switch b.err {
 	case sarama.ErrNoError:
 	case sarama.ErrOffsetOutOfRange:
 		// First see that this is still the leader, and the topic.
@@ -206,14 +249,22 @@ func (d *feed) answer(now time.Time, b *sarama.FetchResponseBlock, from int64, s
 		d.unknown(now, fmt.Errorf("partition %d of topic %s: %w", d.partition, f.cfg.Topic, aggregator.ErrNoTopic))
 		return false
 	default:
-		if !mends(b.Err) {
-			d.fail(fmt.Errorf("read partition %d at offset %d: %w", d.partition, from, b.Err), false)
+		if !mends(b.err) {
+			d.fail(fmt.Errorf("read partition %d at offset %d: %w", d.partition, from, b.err), false)
 		}
 		f.client.cluster.doubt()
-		d.stray(now, b.Err)
+		d.stray(now, b.err)
 		return false
 	}
 	d.failures, d.missing, d.alone, d.outAt = 0, time.Time{}, false, leader{}
+	if from != d.next {
+		return false // it was rewound meanwhile
+	}
+	if sp.err != nil {
+		d.fail(unreadable(from, d.partition, sp.err), false)
+		d.retryAt = now.Add(goneAfter)
+		return false
+	}
 	if sp.cut {
 		if d.maxBytes >= maxAnswer/2 {
 			d.fail(fmt.Errorf("the batch at offset %d of partition %d is larger than %d MiB", from, d.partition, maxAnswer>>20), false)
@@ -226,12 +277,17 @@ func (d *feed) answer(now time.Time, b *sarama.FetchResponseBlock, from int64, s
 	if sp.next == from {
 		return false
 	}
-	end := b.HighWaterMarkOffset
-	if f.cfg.readCommitted() {
-		end = b.LastStableOffset
+	end := b.highWater
+	if !f.cfg.readCommitted() {
+		b.aborted = nil
+	} else {
+		end = b.stable
 	}
-	d.queue = append(d.queue, block{data: b, from: from, next: sp.next, end: max(end, sp.next), logStart: b.LogStartOffset, bytes: sp.bytes})
-	f.buffered += sp.bytes
+	d.queue = append(d.queue, block{
+		records: b.records[:sp.size], aborted: b.aborted, from: from, next: sp.next, end: max(end, sp.next), logStart: b.logStart,
+	})
+	f.buffered += cap(b.records)
+	b.records = nil
 	d.next, d.rescued = sp.next, false
 	switch {
 	case sp.next >= end:

@@ -60,6 +60,8 @@ type Fetcher struct {
 	log    *slog.Logger
 	route  chan struct{} // a partition wants a leader
 
+	buffers buffers // of records
+
 	mu       sync.Mutex // guards all below, and the state of feeds and workers
 	feeds    map[*feed]struct{}
 	workers  map[string]*worker

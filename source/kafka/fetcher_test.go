@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -484,10 +485,11 @@ func TestClosingEndsAWaitingNext(t *testing.T) {
 func TestTheBufferIsBounded(t *testing.T) {
 	t.Parallel()
 	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic, Partitions: 8})
-	value := bytes.Repeat([]byte("v"), 10<<10)
 	messages := make([]testkit.Message, 60)
+	random := rand.NewChaCha8([32]byte{})
 	for i := range messages {
-		messages[i].Value = value
+		messages[i].Value = make([]byte, 10<<10) // that no codec makes less of
+		_, _ = random.Read(messages[i].Value)
 	}
 	for p := range int32(8) {
 		for range 4 {

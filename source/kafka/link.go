@@ -24,11 +24,14 @@ type dialer struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	secure *tls.Config // nil where a connection is plain
+
 	heard  atomic.Int64 // when a byte last came, nanoseconds since the epoch
 	broken atomic.Bool  // a read or write failed
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	newest net.Conn // as it was handed out
 }
 
 // newDialer takes the values of ctx, not its end: connections outlive the
@@ -55,7 +58,22 @@ func (d *dialer) Dial(network, addr string) (net.Conn, error) {
 	}
 	c := &conn{Conn: nc, d: d}
 	d.conns[c] = struct{}{}
-	return c, nil
+	d.newest = c
+	if d.secure != nil {
+		t := d.secure.Clone()
+		if t.ServerName == "" {
+			t.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		d.newest = tls.Client(c, t)
+	}
+	return d.newest, nil
+}
+
+// last is the connection that was dialed last, nil where there is none.
+func (d *dialer) last() net.Conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.newest
 }
 
 // sever closes all connections, ends dials under way and refuses new ones.
@@ -114,6 +132,8 @@ type link struct {
 	addr string
 	busy chan struct{} // holds one token while a request is out
 
+	wire *wire // of the one who asks; nil before the first fetch of a connection
+
 	mu     sync.Mutex
 	dial   *dialer
 	broker *sarama.Broker
@@ -149,6 +169,24 @@ func (l *link) ask(ctx context.Context, do func(*sarama.Broker) error) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// fetch sends one fetch request, as ask does. The records of its answer lie in
+// buffers of the pool, which the caller gives back.
+func (l *link) fetch(ctx context.Context, req *fetchRequest, pool *buffers) (list []answered, err error) {
+	err = l.ask(ctx, func(b *sarama.Broker) (err error) {
+		if l.wire == nil {
+			if _, err = b.Connected(); err != nil {
+				return err
+			}
+			if l.wire, err = newWire(l.cfg, b, l.dial.last()); err != nil {
+				return err
+			}
+		}
+		list, err = l.wire.fetch(ctx, req, pool)
+		return err
+	})
+	return list, err
 }
 
 // errGarbled: the whole response came, and cannot be read.
@@ -193,6 +231,9 @@ func (l *link) open(ctx context.Context) (*sarama.Broker, *dialer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// TLS is the dialer's, so that what it dials can be read without sarama.
+	dial.secure = conf.Net.TLS.Config
+	conf.Net.TLS.Enable, conf.Net.TLS.Config = false, nil
 	broker := sarama.NewBroker(l.addr)
 	if err := broker.Open(conf); err != nil {
 		return nil, nil, err
@@ -205,7 +246,7 @@ func (l *link) open(ctx context.Context) (*sarama.Broker, *dialer, error) {
 func (l *link) drop() {
 	l.mu.Lock()
 	broker, dial := l.broker, l.dial
-	l.broker, l.dial = nil, nil
+	l.broker, l.dial, l.wire = nil, nil, nil
 	l.mu.Unlock()
 	if broker != nil {
 		_ = broker.Close() // not connected is as good

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/IBM/sarama"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -120,22 +119,18 @@ func (s *slot) run(ctx context.Context) {
 			}
 			continue
 		}
-		var resp *sarama.FetchResponse
-		err := s.link.ask(ctx, func(b *sarama.Broker) (err error) {
-			resp, err = b.Fetch(req.fetch)
-			return err
-		})
+		parts, err := s.link.fetch(ctx, req.fetch, &s.w.f.buffers)
 		if ctx.Err() != nil {
 			s.abandon()
 			return
 		}
-		s.settle(req, resp, err)
+		s.settle(req, parts, err)
 	}
 }
 
 // request is a fetch request with what it was made of.
 type request struct {
-	fetch   *sarama.FetchRequest
+	fetch   *fetchRequest
 	feeds   []*feed
 	offsets []int64
 }
@@ -178,7 +173,7 @@ func (s *slot) take(now time.Time) (*request, time.Duration) {
 	if len(feeds) == 1 {
 		total = max(total, partitions[0].maxBytes)
 	}
-	req.fetch = fetchRequest(f.cfg, int32(wait.Milliseconds()), total, partitions...)
+	req.fetch = &fetchRequest{wait: wait, maxBytes: total, partitions: partitions}
 	s.asked, s.sent, s.interrupted = feeds, now, false
 	for _, after := range w.slots[s.index+1:] {
 		if len(after.asked) == 0 {
@@ -210,22 +205,24 @@ func (s *slot) abandon() {
 }
 
 // settle takes the answer to a request.
-func (s *slot) settle(req *request, resp *sarama.FetchResponse, err error) {
+func (s *slot) settle(req *request, parts []answered, err error) {
 	w, f := s.w, s.w.f
-	blocks := make([]*sarama.FetchResponseBlock, len(req.feeds))
 	spans := make([]span, len(req.feeds))
+	own := make([]*answered, len(req.feeds)) // by feed, nil for one left out
 	total := 0
-	if err == nil && resp.ErrorCode != 0 {
-		err = sarama.KError(resp.ErrorCode)
-	}
-	if err == nil {
-		for i, d := range req.feeds {
-			if blocks[i] = resp.GetBlock(f.cfg.Topic, d.partition); blocks[i] != nil {
-				spans[i] = measure(blocks[i], req.offsets[i])
-				total += spans[i].bytes
+	for i, d := range req.feeds {
+		for j := range parts {
+			if p := &parts[j]; p.partition == d.partition {
+				own[i], spans[i] = p, measure(p.records, req.offsets[i])
+				total += spans[i].size
 			}
 		}
 	}
+	defer func() {
+		for _, p := range parts { // what no feed has taken
+			f.buffers.put(p.records)
+		}
+	}()
 
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,8 +235,8 @@ func (s *slot) settle(req *request, resp *sarama.FetchResponse, err error) {
 		d.flying = false
 		switch {
 		case d.dead || d.worker != w:
-		case err == nil && blocks[i] != nil:
-			progress = d.answer(now, blocks[i], req.offsets[i], spans[i]) || progress
+		case err == nil && own[i] != nil:
+			progress = d.answer(now, own[i], req.offsets[i], spans[i]) || progress
 		case err == nil: // left out of the answer
 		case interrupted:
 		case errors.Is(err, errGarbled):
