@@ -28,6 +28,24 @@ func Parse(text []byte) (Decimal, error) {
 	return parseMiddle(text, digits, neg)
 }
 
+// SetShort makes d the number that text is, where that has up to eight
+// characters without its sign and no exponent; false, and d as it was, for all
+// else. It is Parse for what comes most.
+func (d *Decimal) SetShort(text []byte) bool {
+	neg := len(text) > 0 && text[0] == '-'
+	if neg {
+		text = text[1:]
+	}
+	if len(text) > 8 {
+		return false
+	}
+	u, scale, ok := parseShort(text)
+	if ok {
+		*d = small(neg, u, scale)
+	}
+	return ok
+}
+
 // small is ±u × 10^-scale.
 func small(neg bool, u uint64, scale int) Decimal {
 	if neg && u != 0 {

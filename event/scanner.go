@@ -10,6 +10,7 @@ type Scanner struct {
 	// the order given to NewScanner; Missing where the path leads nowhere.
 	Values []Value
 
+	into     []Value // of this Scan
 	maxBytes int
 	root     *node
 	copies   []copied // paths that were given more than once
@@ -53,6 +54,22 @@ func NewScanner(paths []Path, maxBytes int) *Scanner {
 // The record is read once. Only where that fails is it looked at again, for
 // the reason.
 func (s *Scanner) Scan(record []byte) (reason Reason, path int) {
+	s.Forget()
+	return s.ScanInto(s.Values, record)
+}
+
+// Forget says that no Value of ScanInto is used any more.
+func (s *Scanner) Forget() {
+	if cap(s.texts) > keptTexts {
+		s.texts = nil
+	}
+	s.texts = s.texts[:0]
+}
+
+// ScanInto is Scan into values, one for each path, in place of Values. They are
+// valid until Forget, or until Scan, and as long as the record is.
+func (s *Scanner) ScanInto(values []Value, record []byte) (reason Reason, path int) {
+	s.into = values[:len(s.Values)]
 	if s.maxBytes > 0 && len(record) > s.maxBytes {
 		if blank(record) {
 			return Empty, -1
@@ -62,12 +79,8 @@ func (s *Scanner) Scan(record []byte) (reason Reason, path int) {
 	b := withoutMark(record)
 	s.scan++
 	s.double = -1
-	if cap(s.texts) > keptTexts {
-		s.texts = nil
-	}
-	s.texts = s.texts[:0]
-	for i := range s.Values {
-		s.Values[i].Kind = Missing
+	for i := range s.into {
+		s.into[i].Kind = Missing
 	}
 
 	i := skipSpace(b, 0)
@@ -90,7 +103,7 @@ func (s *Scanner) Scan(record []byte) (reason Reason, path int) {
 		return DuplicateField, s.double
 	}
 	for _, c := range s.copies {
-		s.Values[c.to] = s.Values[c.from]
+		s.into[c.to] = s.into[c.from]
 	}
 	return OK, -1
 }
@@ -184,7 +197,7 @@ func (s *Scanner) value(b []byte, i int, f *field, depth int) (end int) {
 				s.texts = unescape(s.texts, text)
 				text = s.texts[at:len(s.texts):len(s.texts)]
 			}
-			v := &s.Values[f.slot]
+			v := &s.into[f.slot]
 			v.Kind, v.Bytes = Text, text
 		}
 		return quote + 1
@@ -203,7 +216,7 @@ func (s *Scanner) value(b []byte, i int, f *field, depth int) (end int) {
 		kind, end = literal(b, i)
 	}
 	if end >= 0 && f.slot >= 0 {
-		v := &s.Values[f.slot]
+		v := &s.into[f.slot]
 		v.Kind, v.Bytes = kind, b[start:end:end]
 	}
 	return end

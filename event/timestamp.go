@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/binary"
 	"time"
 
 	"tidemark/decimal"
@@ -30,6 +31,11 @@ func (v *Value) Timestamp(zone *time.Location) (Time, Reason) {
 // as TimeOfNumber. All else is BadTimestamp, also dates that no calendar has
 // and instants outside of the years 0000 to 9999 in UTC.
 func ParseTime(text []byte, zone *time.Location) (Time, Reason) {
+	if len(text) == len(millisForm) {
+		if t, ok := parseMillis(text); ok {
+			return t, OK
+		}
+	}
 	const shortest = len("2006-01-02T15:04")
 	b := text
 	if len(b) < shortest || b[4] != '-' || b[7] != '-' || b[13] != ':' ||
@@ -98,6 +104,51 @@ func ParseTime(text []byte, zone *time.Location) (Time, Reason) {
 		return Time{}, BadTimestamp
 	}
 	return Time{Sec: sec, Nsec: int32(nsec)}, OK
+}
+
+// millisForm is what programs write most: eight bytes a word, and pairs of
+// digits within the words.
+const millisForm = "0000-00-00T00:00:00.000Z"
+
+// millisWords are the words of millisForm, and marks the bytes in them that are
+// no digits.
+var millisWords, millisMarks = func() (words, marks [3]uint64) {
+	for i, c := range []byte(millisForm) {
+		words[i/8] |= uint64(c) << (8 * (i % 8))
+		if c != '0' {
+			marks[i/8] |= 0xff << (8 * (i % 8))
+		}
+	}
+	return words, marks
+}()
+
+// parseMillis reads a text of millisForm's length. ok is false where it has
+// another form, or a date that no calendar has: ParseTime says which.
+func parseMillis(text []byte) (t Time, ok bool) {
+	_ = text[23]
+	// What is as in the form becomes 0, and a digit its value.
+	a := binary.LittleEndian.Uint64(text) ^ millisWords[0]
+	b := binary.LittleEndian.Uint64(text[8:]) ^ millisWords[1]
+	c := binary.LittleEndian.Uint64(text[16:]) ^ millisWords[2]
+	const above9 = ones * (0x80 - 10)
+	if a&millisMarks[0]|b&millisMarks[1]|c&millisMarks[2] != 0 ||
+		(a|(a+above9)|b|(b+above9)|c|(c+above9))&highs != 0 {
+		return t, false
+	}
+	// Each byte ten times, and the one behind it: numbers of two digits where
+	// pairs of digits begin.
+	a, b, ms := a*10+a>>8, b*10+b>>8, c>>48&0xff
+	c = c*10 + c>>8
+	year := int64(a&0xff*100 + a>>16&0xff)
+	month, day := int64(a>>40&0xff), int64(b&0xff)
+	hour, minute, second := int64(b>>24&0xff), int64(b>>48&0xff), int64(c>>8&0xff)
+	if month < 1 || month > 12 || day < 1 || day > 28 && day > lastDay(year, month) ||
+		hour > 23 || minute > 59 || second > 59 {
+		return t, false
+	}
+	t.Sec = days(year, month, day)*secondsPerDay + hour*3600 + minute*60 + second
+	t.Nsec = int32(c>>32&0xff*10+ms) * 1e6
+	return t, true
 }
 
 // fractionUnit is the nanoseconds of the last of so many fraction digits.

@@ -132,6 +132,17 @@ func TestParseTimeAgainstPattern(t *testing.T) {
 	})
 }
 
+// The form that programs write most, with any of its bytes another.
+func TestParseTimeOfTheUsualForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.Unix(rapid.Int64Range(minSec, maxSec).Draw(t, "seconds"), int64(rapid.IntRange(0, 999).Draw(t, "ms"))*1e6).UTC()
+		text := []byte(at.Format("2006-01-02T15:04:05.000Z"))
+		checkTime(t, string(text))
+		text[rapid.IntRange(0, len(text)-1).Draw(t, "place")] = rapid.Byte().Draw(t, "byte")
+		checkTime(t, string(text))
+	})
+}
+
 func FuzzParseTime(f *testing.F) {
 	for _, text := range timeTexts {
 		f.Add(text)

@@ -22,7 +22,7 @@ type node struct {
 // field is a wanted field of a node.
 type field struct {
 	name  string
-	slot  int    // into Scanner.Values, -1 where the field is only passed through
+	slot  int    // into the values, -1 where the field is only passed through
 	path  int    // the first path that reads the name
 	child *node  // the wanted fields of its object, else nil
 	seen  uint64 // number of the last Scan that came across it
