@@ -7,16 +7,20 @@ import (
 
 // column is one aggregate of the definition, compiled.
 type column struct {
-	name  string
-	fn    query.Func
-	word  int // where its words are in a row
-	words int
-	acc   accumulator
-	arg   argument
-	by    argument    // of min_by and max_by
-	round *query.Type // a cast round the aggregate
-	fixed int32       // decimals that the answer has exactly; -1: as few as it needs
+	name   string
+	fn     query.Func
+	word   int // where its words are in a row
+	words  int
+	acc    accumulator
+	arg    argument
+	by     argument    // of min_by and max_by
+	round  *query.Type // a cast round the aggregate
+	placed bool        // its operands need their position
+	fixed  int32       // decimals that the answer has exactly; -1: as few as it needs
 }
+
+// plainSum says whether the column sums a path as it stands.
+func (c *column) plainSum() bool { return c.arg.want == wantNumber && c.arg.slot >= 0 && !c.arg.zoned }
 
 // argument says how an aggregate takes a value from an event.
 type argument struct {
@@ -55,10 +59,13 @@ func newColumn(a *query.Aggregate, opts Options) column {
 	case query.Avg:
 		c.acc, c.arg.want, c.arg.required = avg{}, wantNumber, true
 	case query.First:
+		c.placed = true
 		c.acc, c.arg.want = ordered{-1}, wantScalar
 	case query.Last:
+		c.placed = true
 		c.acc, c.arg.want = ordered{1}, wantScalar
 	case query.MinBy, query.MaxBy:
+		c.placed = true
 		sign := 1
 		if a.Func == query.MinBy {
 			sign = -1

@@ -21,9 +21,21 @@ type Decoder struct {
 	time    int  // slot of the event's time, -1 for the record's timestamp
 	guard   func(key []byte) (event.Time, bool, error)
 
-	key      keyReader
 	operands []operand // by aggregate
 	elements event.Elements
+	ahead    [ahead]scanned
+	one      [1]Outcome
+}
+
+// scanned is a record that was scanned, and not folded yet.
+type scanned struct {
+	values []event.Value
+	reader keyReader
+	key    []byte // of reader
+	texts  uint64 // see keyReader.read
+	at     found
+	result Result // Folded, unless it came to something else already
+	fault  fault  // of Bad
 }
 
 // DecodeCut is what a decoder must know of the cut.
@@ -46,7 +58,6 @@ func (p *Program) NewDecoder(cut DecodeCut, guard func(key []byte) (event.Time, 
 		timed:    cut.Before != nil || cut.Guard,
 		time:     -1,
 		guard:    guard,
-		key:      keyReader{columns: p.def.Keys},
 		operands: make([]operand, len(p.columns)),
 	}
 	if cut.Guard && guard == nil {
@@ -56,7 +67,11 @@ func (p *Program) NewDecoder(cut DecodeCut, guard func(key []byte) (event.Time, 
 		d.time = slotOf(&d.paths, cut.EventTime)
 	}
 	d.scanner = event.NewScanner(d.paths, p.opts.MaxBytes)
-	d.env = query.Env{Values: d.scanner.Values, Zone: p.opts.Zone}
+	d.env = query.Env{Zone: p.opts.Zone}
+	for i := range d.ahead {
+		d.ahead[i].values = make([]event.Value, len(d.paths))
+		d.ahead[i].reader.columns = p.def.Keys
+	}
 	for i := range d.operands {
 		d.operands[i].count = 1
 		d.operands[i].at.event = true
@@ -93,44 +108,86 @@ func (f fault) orEarlier(g fault) fault {
 // the guard's; the record is then not counted. A record that is not folded
 // leaves no trace but in the counts.
 func (d *Decoder) Fold(delta *Delta, partition int32, r *Record) (Outcome, error) {
-	result, f, err := d.fold(delta, partition, r)
-	if err != nil {
-		return Outcome{}, err
-	}
-	delta.Counts.Results[result]++
-	if result != Bad {
-		return Outcome{Result: result}, nil
-	}
-	delta.Counts.Reasons[f.reason]++
-	out := Outcome{Result: Bad, Reason: f.reason}
-	if f.slot >= 0 {
-		out.Field = strings.Join(d.paths[f.slot], ".")
-	}
-	return out, nil
+	_, err := d.FoldAll(delta, partition, []Record{*r}, d.one[:])
+	return d.one[0], err
 }
 
-func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault, error) {
-	if r.Value == nil {
-		return Tombstone, fault{}, nil
-	}
-	reason, slot := d.scanner.Scan(r.Value)
-	if reason != event.OK {
-		return Bad, fault{reason, slot}, nil
-	}
-	d.env.Values = d.scanner.Values
-	if where := d.program.def.Where; where != nil {
-		d.env.Reset()
-		if !query.True(where, &d.env) {
-			return Filtered, fault{}, nil
+// ahead is the number of records that are scanned before the first of them is
+// folded, and of rows that are fetched from memory at once.
+const ahead = 16
+
+// FoldAll is Fold for some records, in order, whose outcomes it writes into
+// outcomes. It returns how many it has done, which is less than all with an
+// error alone.
+//
+// Keys come in no order, so their rows are cache misses once there are many of
+// them. Scanning some records ahead lets the misses of several overlap.
+func (d *Decoder) FoldAll(delta *Delta, partition int32, records []Record, outcomes []Outcome) (done int, err error) {
+	for done < len(records) {
+		some := records[done:min(done+ahead, len(records))]
+		scanned := d.ahead[:len(some)]
+		d.scanner.Forget()
+		for i := range some {
+			d.scan(delta, &some[i], &scanned[i])
+		}
+		delta.fetch(scanned)
+		for i := range some {
+			s := &scanned[i]
+			if s.result == Folded {
+				if s.result, s.fault, err = d.fold(delta, partition, &some[i], s); err != nil {
+					return done, err
+				}
+			}
+			outcomes[done] = d.count(delta, s)
+			done++
 		}
 	}
-	key, texts, f := d.key.read(d.env.Values)
-	if f.reason != event.OK {
-		return Bad, f, nil
+	return done, nil
+}
+
+// count counts a record, and says what came of it.
+func (d *Decoder) count(delta *Delta, s *scanned) Outcome {
+	delta.Counts.Results[s.result]++
+	if s.result != Bad {
+		return Outcome{Result: s.result}
 	}
-	// The key's row is looked for before the columns are read: fetching it
-	// from memory and converting numbers go on side by side.
-	at := delta.find(key)
+	delta.Counts.Reasons[s.fault.reason]++
+	out := Outcome{Result: Bad, Reason: s.fault.reason}
+	if s.fault.slot >= 0 {
+		out.Field = strings.Join(d.paths[s.fault.slot], ".")
+	}
+	return out
+}
+
+// scan reads r up to its key, and looks where that would be in delta.
+func (d *Decoder) scan(delta *Delta, r *Record, s *scanned) {
+	if r.Value == nil {
+		s.result = Tombstone
+		return
+	}
+	s.result = Bad
+	if s.fault.reason, s.fault.slot = d.scanner.ScanInto(s.values, r.Value); s.fault.reason != event.OK {
+		return
+	}
+	if where := d.program.def.Where; where != nil {
+		d.env.Values = s.values
+		d.env.Reset()
+		if !query.True(where, &d.env) {
+			s.result = Filtered
+			return
+		}
+	}
+	if s.key, s.texts, s.fault = s.reader.read(s.values); s.fault.reason != event.OK {
+		return
+	}
+	s.at = delta.place(s.key)
+	s.result = Folded
+}
+
+// fold folds a record that was scanned.
+func (d *Decoder) fold(delta *Delta, partition int32, r *Record, s *scanned) (Result, fault, error) {
+	d.env.Values = s.values
+	delta.find(&s.at, s.key)
 	if d.timed {
 		t, f := d.eventTime(r)
 		if f.reason != event.OK {
@@ -140,10 +197,10 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault,
 			return BeforeCut, fault{}, nil
 		}
 		if d.cut.Guard {
-			if at.row == nil {
-				delta.insert(&at, key)
+			if s.at.row == nil {
+				delta.insert(&s.at, s.key)
 			}
-			guarded, err := delta.guarded(key, at.index, t, d.guard)
+			guarded, err := delta.guarded(s.key, s.at.index, t, d.guard)
 			if err != nil {
 				return 0, fault{}, err
 			}
@@ -155,11 +212,11 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record) (Result, fault,
 	if f := d.evaluate(partition, r); f.reason != event.OK {
 		return Bad, f, nil
 	}
-	if at.row == nil {
-		delta.insert(&at, key)
+	if s.at.row == nil {
+		delta.insert(&s.at, s.key)
 	}
-	delta.touch(at.row, key)
-	delta.fold(at.row, texts, d.operands)
+	delta.touch(s.at.row, s.key)
+	delta.fold(s.at.row, s.texts, d.operands)
 	return Folded, fault{}, nil
 }
 
@@ -194,19 +251,30 @@ func (d *Decoder) evaluate(partition int32, r *Record) fault {
 	columns := d.program.columns
 	for i := range columns {
 		c, o := &columns[i], &d.operands[i]
+		switch {
+		case c.arg.want == wantNothing: // count stays 1
+			continue
+		case c.plainSum():
+			if src := &d.env.Values[c.arg.slot]; src.Kind == event.Number {
+				if reason := src.DecimalInto(&o.value.Num); reason != event.OK {
+					return fault{reason, c.arg.slot}
+				}
+				o.value.Kind = event.Decimal
+				continue
+			}
+		}
 		if f := d.operand(c, o); f.reason != event.OK {
 			return f
 		}
-		o.at.time, o.at.partition, o.at.offset = r.Timestamp, partition, r.Offset
+		if c.placed {
+			o.at.time, o.at.partition, o.at.offset = r.Timestamp, partition, r.Offset
+		}
 	}
 	return fault{}
 }
 
 // operand makes one column's operand.
 func (d *Decoder) operand(c *column, o *operand) fault {
-	if c.arg.want == wantNothing {
-		return fault{} // count stays 1
-	}
 	reason, slot := c.arg.read(&d.env, &o.value)
 	f := fault{reason, slot}
 	if c.by.want != wantNothing {

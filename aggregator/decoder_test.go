@@ -290,10 +290,17 @@ func TestFoldAllocatesNothing(t *testing.T) {
 		{Offset: 2, Value: []byte(`{"userId":1,"shop":"s/1","a":17,"b":0.01,"s":"x","ts":1438161432,"tags":["b\n",2,true]}`)},
 		{Offset: 3, Value: []byte(`{"userId":"a longer user than usual","shop":2,"a":-1,"b":3,"s":"another text, longer","ts":1438161432,"tags":7}`)},
 	}
+	for range 4 {
+		records = append(records, records...) // more than are scanned ahead
+	}
+	outcomes := make([]Outcome, len(records))
 	fold := func() {
-		for i := range records {
-			if out, err := r.decoder.Fold(r.delta, 0, &records[i]); err != nil || out.Result != Folded {
-				t.Fatal(out.Result, out.Reason, out.Field, err)
+		if done, err := r.decoder.FoldAll(r.delta, 0, records, outcomes); err != nil || done != len(records) {
+			t.Fatal(done, err)
+		}
+		for _, out := range outcomes {
+			if out.Result != Folded {
+				t.Fatal(out.Result, out.Reason, out.Field)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 
 	"tidemark/event"
+	"tidemark/query"
 )
 
 // Delta is the change of one partition's totals by the records in
@@ -61,6 +62,11 @@ func (d *Delta) Bytes() int {
 	return n
 }
 
+// fills says whether the delta has so many records, or takes so many bytes.
+func (d *Delta) fills(records int64, bytes int) bool {
+	return d.Counts.Consumed() >= records || d.Bytes() >= bytes
+}
+
 // Reset empties the delta and keeps its memory for the next.
 func (d *Delta) Reset(first int64) {
 	// A table far too large for what came is cleared and searched in vain.
@@ -78,7 +84,9 @@ func (d *Delta) Reset(first int64) {
 
 // Get appends the key's encoded total to dst; false where the delta has none.
 func (d *Delta) Get(dst, key []byte) ([]byte, bool) {
-	row := d.find(key).row
+	f := d.place(key)
+	d.find(&f, key)
+	row := f.row
 	if row == nil || row[rowFlags]&flagTouched == 0 {
 		return dst, false
 	}
@@ -111,15 +119,20 @@ type found struct {
 	w0, w1 uint64
 }
 
-// find looks for a key.
-func (d *Delta) find(key []byte) (f found) {
+// place begins the search for a key.
+func (d *Delta) place(key []byte) (f found) {
 	f.w0, f.w1 = keyWords(key)
 	f.hash = d.program.hash(key, f.w0, f.w1)
+	return f
+}
+
+// find looks for a key that place was asked for.
+func (d *Delta) find(f *found, key []byte) {
 	mask := uint32(len(d.table) - 1)
 	for f.place = f.hash & mask; ; f.place = (f.place + 1) & mask {
 		e := d.table[f.place]
 		if e == 0 {
-			return f
+			return
 		}
 		if uint32(e>>32) != f.hash {
 			continue
@@ -131,15 +144,39 @@ func (d *Delta) find(key []byte) (f found) {
 		}
 		if f.w1&0xff <= shortKey || bytes.Equal(d.keys.at(row[rowFlags]>>flagBits), key) {
 			f.row, f.index = row, index
-			return f
+			return
 		}
 	}
+}
+
+// fetch reads from the places of keys and then from the rows that are named
+// there: most of the time their own. Nothing depends on what it reads; it is for
+// the cache misses of several keys to overlap.
+//
+//go:noinline
+func (d *Delta) fetch(keys []scanned) (sum uint64) {
+	if len(keys) == 1 {
+		return 0
+	}
+	mask := uint32(len(d.table) - 1)
+	var entries [ahead]uint64
+	for i := range keys {
+		entries[i&(ahead-1)] = d.table[keys[i].at.hash&mask]
+	}
+	for _, e := range entries[:len(keys)] {
+		if e != 0 {
+			row := d.row(int(uint32(e)) - 1)
+			sum += row[0] + row[len(row)-1]
+		}
+	}
+	return sum
 }
 
 // enter returns the key's row, a new one where there is none. It counts for
 // nothing until it is touched.
 func (d *Delta) enter(key []byte) (row []uint64, index int) {
-	f := d.find(key)
+	f := d.place(key)
+	d.find(&f, key)
 	if f.row == nil {
 		d.insert(&f, key)
 	}
@@ -204,8 +241,15 @@ func (d *Delta) fold(row []uint64, texts uint64, operands []operand) {
 	row[rowFlags] |= texts << flagTextShift
 	columns := d.program.columns
 	for i := range columns {
-		c := &columns[i]
-		c.acc.fold(&d.memory, row[c.word:c.word+c.words], &operands[i])
+		// The usual aggregates are called by name: so they are inlined.
+		switch c := &columns[i]; c.fn {
+		case query.CountAll:
+			addCount(&row[c.word], operands[i].count)
+		case query.Sum:
+			sum{}.fold(&d.memory, row[c.word:c.word+sumWords], &operands[i])
+		default:
+			c.acc.fold(&d.memory, row[c.word:c.word+c.words], &operands[i])
+		}
 	}
 }
 

@@ -157,11 +157,12 @@ func (t *task) follow(ctx context.Context, decoder *Decoder, position int64) err
 			return err
 		}
 		t.wait("")
-		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords)); err != nil {
+		share := t.p.pendingShare()
+		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords), share); err != nil {
 			return err
 		}
 		began := time.Now()
-		if err := t.foldBatch(ctx, decoder, batch); err != nil {
+		if err := t.foldBatch(ctx, decoder, batch, share); err != nil {
 			return err
 		}
 		if n := len(batch.Records); n > 0 && t.p.observer != nil {
@@ -181,37 +182,36 @@ type badAt struct {
 	outcome Outcome
 }
 
-// foldBatch folds one batch, a slice at a time.
-func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch) error {
+// foldBatch folds one batch, a slice at a time. It calls for an apply once
+// there are enough records, or their totals take up their share of memory.
+func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch, share int) error {
 	var bad []badAt
-	for from := 0; ; from += foldSlice {
+	var outcomes [foldSlice]Outcome
+	for from := 0; ; {
 		to := min(from+foldSlice, len(batch.Records))
 		t.totals.mu.Lock()
 		active := t.totals.active
 		before := active.Counts
-		var err error
+		for from < to && batch.Records[from].Offset < active.Next {
+			from++ // a batch may begin before the offset that was asked for
+		}
+		done, err := decoder.FoldAll(active, t.partition, batch.Records[from:to], outcomes[:])
 		bad = bad[:0]
-		for i := from; i < to; i++ {
-			r := &batch.Records[i]
-			if r.Offset < active.Next {
-				continue // a batch may begin before the offset that was asked for
-			}
-			var out Outcome
-			if out, err = decoder.Fold(active, t.partition, r); err != nil {
-				break
-			}
-			active.Next = r.Offset + 1
+		for i, out := range outcomes[:done] {
 			t.recent.add(out.Result == Bad)
 			if out.Result == Bad {
-				bad = append(bad, badAt{i, out})
+				bad = append(bad, badAt{from + i, out})
 			}
+		}
+		if done > 0 {
+			active.Next = batch.Records[from+done-1].Offset + 1
 		}
 		last := to == len(batch.Records)
 		if last && err == nil {
 			active.Next = max(active.Next, batch.Next)
 		}
 		gained := active.Counts
-		full := active.Counts.Consumed() >= int64(t.p.options.ApplyRecords)
+		full := active.fills(int64(t.p.options.ApplyRecords), share)
 		t.totals.touch()
 		t.totals.mu.Unlock()
 
@@ -235,6 +235,7 @@ func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch) er
 		if last {
 			return nil
 		}
+		from = to
 	}
 }
 

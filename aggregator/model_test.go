@@ -77,9 +77,15 @@ func checkModel(t *rapid.T) {
 	for len(shuffled) > 0 {
 		delta.Reset(0)
 		n := 1 + r.IntN(len(shuffled))
+		records := map[int32][]Record{} // by partition
 		for i := range shuffled[:n] {
-			if _, err := folder.decoder.Fold(delta, shuffled[i].at.partition, shuffled[i].record()); err != nil {
-				t.Fatal(err)
+			p := shuffled[i].at.partition
+			records[p] = append(records[p], *shuffled[i].record())
+		}
+		for p, some := range records {
+			done, err := folder.decoder.FoldAll(delta, p, some, make([]Outcome, len(some)))
+			if err != nil || done != len(some) {
+				t.Fatal(done, err)
 			}
 		}
 		shuffled = shuffled[n:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type Tuning struct {
 	Topic            string
 	ApplyRecords     int           // folded in memory before one batch to disk
 	ApplyInterval    time.Duration // or this long
+	PendingBytes     int           // or until the totals of all partitions that wait for it take so much; 0 is no bound
 	FlushInterval    time.Duration // between two times of making applies durable
 	SnapshotInterval time.Duration // between two snapshots
 	Keep             int           // snapshots of a partition that are kept
@@ -204,6 +206,21 @@ func (p *Processor) Revoke(ctx context.Context, partition int32) {
 	p.mu.Lock()
 	delete(p.tasks, partition)
 	p.mu.Unlock()
+}
+
+// minShares is the least number of partitions that the memory for pending
+// totals is divided by.
+const minShares = 4
+
+// pendingShare is how many bytes of totals one partition folds before an apply:
+// while those are applied, as many may gather anew.
+func (p *Processor) pendingShare() int {
+	if p.options.PendingBytes == 0 {
+		return math.MaxInt
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.options.PendingBytes / (2 * max(len(p.tasks), minShares))
 }
 
 // sessionCounts are kept for the life of the process.

@@ -80,9 +80,6 @@ func (d *Delta) yield(entries []entry, yield func(key, total []byte) bool) {
 	}
 }
 
-// ahead is the number of rows that yield fetches at once.
-const ahead = 16
-
 // warm reads from each of the rows, and then from the sets that they name. Key
 // order is no order in memory, so every row is a cache miss: here the misses of
 // several overlap.

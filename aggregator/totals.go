@@ -168,11 +168,12 @@ func (t *totals) stop(stopped bool) {
 }
 
 // waitRoom waits until the active delta may take more: folding is not stopped,
-// and the delta holds fewer than limit records or none is being applied.
-func (t *totals) waitRoom(ctx context.Context, limit int64) error {
+// and the delta holds fewer than limit records, in less than share bytes, or
+// none is being applied.
+func (t *totals) waitRoom(ctx context.Context, limit int64, share int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ctx.Err() == nil && (t.stopped || t.frozen != nil && t.active.Counts.Consumed() >= limit) {
+	for ctx.Err() == nil && (t.stopped || t.frozen != nil && t.active.fills(limit, share)) {
 		t.room.Wait()
 	}
 	return ctx.Err()

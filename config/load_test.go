@@ -73,7 +73,7 @@ func TestDefaults(t *testing.T) {
 		OnGap: "stop",
 		State: State{
 			Dir: filepath.Join(dir, "tidemark-data"), Memory: 512 << 20, MinFree: 256 << 20,
-			ApplyRecords: 200_000, ApplyInterval: 2 * time.Second, SetLimit: 10_000,
+			ApplyRecords: 1_000_000, ApplyInterval: 2 * time.Second, SetLimit: 10_000,
 		},
 		Snapshots:  Snapshots{Interval: 30 * time.Second, Keep: 3},
 		Events:     Events{TimestampZone: "UTC", Zone: time.UTC, MaxBytes: 64 << 20, MaxBadShare: 0.5},

@@ -31,6 +31,10 @@ func flushInterval(apply time.Duration) time.Duration {
 	return min(max(15*apply, time.Second), 30*time.Second)
 }
 
+// pendingDivisor is the part of state.memory, as a divisor, for totals that are
+// folded and not applied yet.
+const pendingDivisor = 4
+
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
 
@@ -108,6 +112,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
+		PendingBytes: int(s.cfg.State.Memory / pendingDivisor),
 		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
 		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
 		AcceptGap: s.cfg.OnGap == "accept",

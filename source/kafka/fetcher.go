@@ -23,7 +23,7 @@ type FetchOptions struct {
 
 const (
 	firstBytes  = 1 << 20  // asked for per partition,
-	busyBytes   = 4 << 20  // and where it has much more
+	busyBytes   = 2 << 20  // and where it has much more
 	leastBytes  = 64 << 10 // where many partitions share the buffer
 	answerBytes = 50 << 20 // asked for per request
 	queueDepth  = 2        // blocks fetched ahead per partition
