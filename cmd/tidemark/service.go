@@ -78,6 +78,7 @@ func (s *service) url() string {
 // while state loads; then the state, Kafka, the history and the tasks.
 func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
+	tuneGC()
 	s.log.Info("answering over HTTP", "url", s.url())
 
 	states, err := openStates(s.cfg, s.log)

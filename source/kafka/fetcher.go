@@ -16,7 +16,7 @@ import (
 // FetchOptions are the tunables of a Fetcher; the zero value works.
 type FetchOptions struct {
 	Lanes    int           // connections to each leader, at least 2; 0 is 2
-	Buffer   int           // bytes fetched ahead, all partitions together, about; 0 is 64 MiB
+	Buffer   int           // bytes fetched ahead, all partitions together, about; 0 is 32 MiB
 	MaxWait  time.Duration // that a broker holds back an empty answer; 0 is 500 ms
 	Watchdog time.Duration // without a batch although there are records; 0 is 30 s
 }
@@ -34,7 +34,7 @@ const (
 func (o FetchOptions) withDefaults() FetchOptions {
 	o.Lanes = max(o.Lanes, 2)
 	if o.Buffer == 0 {
-		o.Buffer = 64 << 20
+		o.Buffer = 32 << 20
 	}
 	if o.MaxWait == 0 {
 		o.MaxWait = 500 * time.Millisecond
