@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"tidemark/internal/crashpoint"
 )
 
 // lastApply bounds the apply at a hand-over or at the end of the process: what
@@ -44,9 +46,11 @@ func (t *task) applyLoop(ctx context.Context) error {
 		case <-looks.C:
 			t.vouch(ctx)
 		case <-flushes.C:
+			crashpoint.Hit("flush")
 			if err = store.Flush(); err != nil {
 				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
 			}
+			crashpoint.Hit("flushed")
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -68,15 +72,18 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			if err := t.insist(ctx, holdLetter, func() error { return t.p.letters.Flush(ctx) }); err != nil {
 				return err
 			}
+			crashpoint.Hit("letters written")
 		}
 		another := t.sameTopic(ctx)
 		if another != nil && (!errors.Is(another, errPaused) || delta.Next > t.vouched.Load()) {
 			return another
 		}
 		began := time.Now()
+		crashpoint.Hit("apply")
 		if err := t.insist(ctx, holdSpace, func() error { return store.Apply(delta.Sorted(nil), next) }); err != nil {
 			return fmt.Errorf("apply batch [%d,%d) of partition %d: %w", delta.First, delta.Next, t.partition, err)
 		}
+		crashpoint.Hit("applied")
 		if t.p.observer != nil {
 			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"tidemark/internal/crashpoint"
 )
 
 // openState finds the state of the partition, or makes it, and takes the
@@ -67,13 +69,16 @@ func (t *task) find(ctx context.Context) (store Store, err error) {
 	// The group is asked first whether the partition is this member's, by
 	// committing what is published: one that has lost it without knowing takes
 	// nothing from its heir.
+	crashpoint.Hit("announce")
 	if err := t.commit(ctx, id, newest); err != nil {
 		return nil, err
 	}
+	crashpoint.Hit("announced")
 	owner, err := t.claim(ctx, after)
 	if err != nil {
 		return nil, err
 	}
+	crashpoint.Hit("taken")
 	published, ok := owner.Newest()
 	if local != nil && (!ok || local.Progress().Position >= published.Progress.Position) {
 		return local, nil
@@ -210,6 +215,7 @@ func (t *task) restore(ctx context.Context, position int64) (Store, error) {
 		}
 		return err
 	})
+	crashpoint.Hit("restored")
 	t.restored()
 	if err != nil {
 		return nil, err
@@ -284,7 +290,10 @@ func (t *task) newIdentity(ctx context.Context) (Identity, error) {
 	if begins.told {
 		return begins.id, nil
 	}
-	return begins.id, t.commit(ctx, begins.id, nil)
+	crashpoint.Hit("cut resolved")
+	err = t.commit(ctx, begins.id, nil)
+	crashpoint.Hit("cut committed")
+	return begins.id, err
 }
 
 // create makes the state of a partition without a history.
@@ -292,6 +301,7 @@ func (t *task) create(ctx context.Context, id Identity) (Store, error) {
 	if _, err := t.claim(ctx, 0); err != nil {
 		return nil, err
 	}
+	crashpoint.Hit("state wanted")
 	var store Store
 	err := t.insist(ctx, holdSpace, func() (err error) {
 		store, err = t.p.states.Create(id, Progress{Position: id.Cut.Start, Seeded: true, Placement: allPartitioners})
@@ -300,6 +310,7 @@ func (t *task) create(ctx context.Context, id Identity) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the state of partition %d: %w", t.partition, err)
 	}
+	crashpoint.Hit("state made")
 	return store, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"tidemark/internal/crashpoint"
 )
 
 const (
@@ -70,13 +72,17 @@ func (t *task) publish(ctx context.Context, owner Publisher, store Store) error 
 	if commit == t.told {
 		return nil
 	}
+	crashpoint.Hit("published")
 	telling, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	if err := t.p.commits.Commit(telling, t.partition, commit); err != nil {
 		return fmt.Errorf("tell the group of snapshot %d of partition %d: %w", snapshot.Seq, t.partition, err)
 	}
 	t.told = commit
-	return owner.Reap(ctx, t.p.options.Keep)
+	crashpoint.Hit("committed")
+	err = owner.Reap(ctx, t.p.options.Keep)
+	crashpoint.Hit("reaped")
+	return err
 }
 
 // handOver publishes what is applied after folding has ended, for the next
@@ -84,9 +90,11 @@ func (t *task) publish(ctx context.Context, owner Publisher, store Store) error 
 func (t *task) handOver(ctx context.Context, owner Publisher, store Store) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPublish)
 	defer cancel()
+	crashpoint.Hit("hand over")
 	if err := t.publish(last, owner, store); err != nil {
 		t.log.Warn("the last snapshot was not published; the next owner folds the rest again", "err", err)
 	}
+	crashpoint.Hit("handed over")
 }
 
 // publishNow publishes what is folded now and returns the newest snapshot, nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"tidemark/internal/crashpoint"
 )
 
 // Seeds makes the first snapshots of partitions from the history: they are
@@ -50,7 +52,11 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 	if err != nil {
 		return nil, fmt.Errorf("make room for the history: %w", err)
 	}
-	defer func() { err = errors.Join(err, space.Close()) }()
+	crashpoint.Hit("workspace opened")
+	defer func() {
+		err = errors.Join(err, space.Close())
+		crashpoint.Hit("workspace closed")
+	}()
 	stores, empty := map[int32]NewStore{}, map[int32]SeedStore{}
 	for _, id := range ids {
 		store, err := space.Create(id, Progress{Position: id.Cut.Start, Placement: allPartitioners})
@@ -59,12 +65,14 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 		}
 		stores[id.Partition], empty[id.Partition] = store, store
 	}
+	crashpoint.Hit("seeds created")
 	first := ids[0]
 	topic := Topic{first.Topic, first.TopicID, first.SeedPartitions}
 	seeds, err = s.seeder.Seed(ctx, topic, first.Cut.Partitioner, empty, tell.Reads)
 	if err != nil {
 		return nil, fmt.Errorf("load the history: %w", err)
 	}
+	crashpoint.Hit("history read")
 	for left, id := range slices.Backward(ids) {
 		tell.Waits(fmt.Sprintf("the history is read, and published: %d of %d partitions are left", left+1, len(ids)))
 		store, seed := stores[id.Partition], seeds[id.Partition]
@@ -72,9 +80,11 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 		if err != nil {
 			return nil, fmt.Errorf("end the seed of partition %d: %w", id.Partition, err)
 		}
+		crashpoint.Hit("seed ended")
 		if err := s.publish(ctx, topic, id.Partition, store, tell.Waits); err != nil {
 			return nil, err
 		}
+		crashpoint.Hit("seed published")
 	}
 	return seeds, nil
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"tidemark/internal/crashpoint"
 )
 
 // task carries one partition from the claim to the hand-over: it opens,
@@ -138,6 +140,7 @@ func (t *task) hold(ctx context.Context) error {
 			}
 			err = errors.Join(err, cerr)
 		}
+		crashpoint.Hit("state closed")
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"tidemark/aggregator"
 	"tidemark/event"
+	"tidemark/internal/crashpoint"
 )
 
 // What becomes of one key in two documents.
@@ -244,6 +245,7 @@ func (p *pass) take(doc *Document) error {
 	p.shares.documents++
 	p.read, p.total = doc.Read, doc.Total
 	if p.shares.documents%checkEvery == 0 {
+		crashpoint.Hit("history documents")
 		p.tick()
 		if err := p.relieve(); err != nil {
 			return err

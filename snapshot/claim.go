@@ -93,6 +93,9 @@ func (o *Owner) claim(ctx context.Context) (bool, error) {
 	}
 	o.next = over.Seq + 1
 	o.setNewest(&over)
+	if err := s.opts.step("claimed"); err != nil {
+		return false, err
+	}
 	if err := o.last(ctx, &over); err != nil {
 		if errors.Is(err, aggregator.ErrFenced) {
 			return false, nil

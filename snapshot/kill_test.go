@@ -19,7 +19,7 @@ import (
 )
 
 // publishSteps are those of a claim, a publish and a clean-up.
-var publishSteps = []string{"claim", "checkpoint", "inspect", "upload", "upload file", "uploaded", "manifest", "created", "remove"}
+var publishSteps = []string{"claim", "claimed", "checkpoint", "inspect", "upload", "upload file", "uploaded", "manifest", "created", "remove"}
 
 // stopper ends calls at the n-th time of a step.
 type stopper struct {

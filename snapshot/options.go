@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"tidemark/aggregator"
+	"tidemark/internal/crashpoint"
 )
 
 // Defaults of Options.
@@ -36,7 +37,8 @@ type Options struct {
 	Clock func() time.Time
 
 	// step, where not nil, is called before each step of a publish, a restore
-	// or a clean-up; an error ends it there, as a crash would. For tests.
+	// or a clean-up; an error ends it there, as a crash would. For tests; by
+	// default the names are those of package crashpoint.
 	step func(name string) error
 }
 
@@ -57,7 +59,10 @@ func (o *Options) complete() {
 		o.Clock = time.Now
 	}
 	if o.step == nil {
-		o.step = func(string) error { return nil }
+		o.step = func(name string) error {
+			crashpoint.Hit(name)
+			return nil
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"tidemark/internal/crashpoint"
 )
 
 // Path is the directory of a partition's state, whether there is one or not.
@@ -52,6 +54,7 @@ func (d *Dir) install(partition int32, from string) error {
 	if err := d.layout.retire(partition); err != nil {
 		return err
 	}
+	crashpoint.Hit("retired")
 	if err := fs.Rename(from, d.layout.partition(partition)); err != nil {
 		return errors.Join(err, d.layout.reinstate(partition))
 	}
@@ -59,5 +62,6 @@ func (d *Dir) install(partition int32, from string) error {
 	if err := errors.Join(d.layout.sync(d.layout.partitions()), d.layout.sync(fs.PathDir(from))); err != nil {
 		return err
 	}
+	crashpoint.Hit("moved")
 	return d.layout.bury(partition)
 }
