@@ -3,12 +3,15 @@
 package integration
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -207,25 +210,39 @@ func (s *service) metric(t testing.TB, name string, labels ...string) string {
 		t.Fatalf("GET /metrics: %d %v", code, err)
 	}
 	sum := 0.0
-	for line := range strings.Lines(string(body)) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		base, set, _ := strings.Cut(series, "{")
-		if base != name {
+	for line := range metricLines(bytes.NewReader(body)) {
+		if line.base != name {
 			continue
 		}
 		all := true
 		for _, l := range labels {
-			all = all && strings.Contains(set, l)
+			all = all && strings.Contains(line.labels, l)
 		}
 		if all {
-			var v float64
-			if _, err := fmt.Sscan(value, &v); err != nil {
-				t.Fatalf("metric %s: %v", line, err)
-			}
-			sum += v
+			sum += line.value
 		}
 	}
 	return fmt.Sprint(sum)
+}
+
+// metricLine is one series.
+type metricLine struct {
+	base, labels string
+	value        float64
+}
+
+// metricLines are the series of an answer of /metrics.
+func metricLines(body io.Reader) iter.Seq[metricLine] {
+	return func(yield func(metricLine) bool) {
+		for in := bufio.NewScanner(body); in.Scan(); {
+			series, number, _ := strings.Cut(in.Text(), " ")
+			base, labels, _ := strings.Cut(series, "{")
+			value, err := strconv.ParseFloat(number, 64)
+			if err == nil && !yield(metricLine{base, labels, value}) {
+				return
+			}
+		}
+	}
 }
 
 // text is a value of a row as JSON.

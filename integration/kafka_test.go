@@ -49,7 +49,7 @@ func createTopic(t testing.TB, cl *kgo.Client, name string, partitions int32) {
 	eventually(t, 30*time.Second, "create topic "+name, func() error {
 		req := kmsg.NewPtrCreateTopicsRequest()
 		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, -1 // as many as the brokers have it
 		req.Topics = append(req.Topics, topic)
 		resp, err := req.RequestWith(within(t), cl)
 		if err != nil {
@@ -138,7 +138,12 @@ func deleteRecords(t testing.TB, name string, partition int32, offset int64) {
 // ends are the readable ends of a topic's partitions, read_committed.
 func ends(t testing.TB, name string) map[int32]int64 {
 	t.Helper()
-	cl := kafka(t)
+	return endsBy(t, kafka(t), name)
+}
+
+// endsBy is ends, asked by a client of any broker.
+func endsBy(t testing.TB, cl *kgo.Client, name string) map[int32]int64 {
+	t.Helper()
 	ends := map[int32]int64{}
 	eventually(t, 30*time.Second, "ends of topic "+name, func() error {
 		meta, err := describe(t, cl, name)

@@ -55,52 +55,79 @@ func newOracle(seed uint64, users int) *oracle {
 
 var firstSale = time.Date(2015, 7, 29, 0, 0, 0, 0, time.UTC).UnixMilli()
 
+// effect is what one record does to the totals.
+type effect struct {
+	Kind     string // folded, filtered, bad or tombstone
+	User     int
+	Units    int64 // of revenue, in ten-thousandths
+	Points   int64
+	At       int64 // epoch milliseconds
+	Products []int
+}
+
 // next makes a record and takes it into account.
 func (o *oracle) next() *kgo.Record {
+	r, e := o.draw()
+	o.take(e)
+	return r
+}
+
+// draw makes a record and says what it does.
+func (o *oracle) draw() (*kgo.Record, effect) {
 	o.n++
 	user := int(float64(o.users) * o.rnd.Float64() * o.rnd.Float64())
 	key := []byte(strconv.Itoa(user))
 	switch o.rnd.IntN(200) {
 	case 0:
-		o.bad++
 		bad := []string{"", "{", `{"userId":7`, "null", `{"userId":7,"totalRevenue":"1,5","totalPoints":1,"saleTimestamp":"2015-07-29"}`, `{}`}
-		return &kgo.Record{Key: key, Value: []byte(bad[o.rnd.IntN(len(bad))])}
+		return &kgo.Record{Key: key, Value: []byte(bad[o.rnd.IntN(len(bad))])}, effect{Kind: "bad"}
 	case 1:
-		o.tombstones++
-		return &kgo.Record{Key: key}
+		return &kgo.Record{Key: key}, effect{Kind: "tombstone"}
 	case 2:
 		key = nil // any partition
 	}
 	// Up to four decimals, and refunds.
-	units := o.rnd.Int64N(5_000_000) - 100_000
-	points := o.rnd.Int64N(300)
-	ms := firstSale + int64(o.n)*3 + o.rnd.Int64N(2000) - 1000
-	products := make([]int, o.rnd.IntN(3))
-	for i := range products {
-		products[i] = o.rnd.IntN(40)
+	e := effect{Kind: "folded", User: user, Units: o.rnd.Int64N(5_000_000) - 100_000, Points: o.rnd.Int64N(300)}
+	e.At = firstSale + int64(o.n)*3 + o.rnd.Int64N(2000) - 1000
+	e.Products = make([]int, o.rnd.IntN(3))
+	for i := range e.Products {
+		e.Products[i] = o.rnd.IntN(40)
 	}
 	channel := ""
 	if o.rnd.IntN(100) == 0 {
-		channel = `,"channel":"test"`
-		o.filtered++
-	} else {
-		o.folded++
-		t := o.totals[user]
-		if t == nil {
-			t = &total{products: map[int]bool{}}
-			o.totals[user] = t
-		}
-		t.revenue.Add(&t.revenue, big.NewInt(units))
-		t.points.Add(&t.points, big.NewInt(points))
-		t.latest = max(t.latest, ms)
-		t.sales++
-		for _, p := range products {
-			t.products[p] = true
-		}
+		channel, e.Kind = `,"channel":"test"`, "filtered"
 	}
 	value := fmt.Sprintf(`{"userId":%d,"saleTimestamp":"%s","totalRevenue":%s,"totalPoints":%d,"productList":%s%s}`,
-		user, timestamp(ms), decimal(big.NewInt(units), o.rnd.IntN(2) == 0), points, text(products), channel)
-	return &kgo.Record{Key: key, Value: []byte(value)}
+		user, timestamp(e.At), decimal(big.NewInt(e.Units), o.rnd.IntN(2) == 0), e.Points, text(e.Products), channel)
+	return &kgo.Record{Key: key, Value: []byte(value)}, e
+}
+
+// take takes what a record does into account.
+func (o *oracle) take(e effect) {
+	switch e.Kind {
+	case "bad":
+		o.bad++
+		return
+	case "tombstone":
+		o.tombstones++
+		return
+	case "filtered":
+		o.filtered++
+		return
+	}
+	o.folded++
+	t := o.totals[e.User]
+	if t == nil {
+		t = &total{products: map[int]bool{}}
+		o.totals[e.User] = t
+	}
+	t.revenue.Add(&t.revenue, big.NewInt(e.Units))
+	t.points.Add(&t.points, big.NewInt(e.Points))
+	t.latest = max(t.latest, e.At)
+	t.sales++
+	for _, p := range e.Products {
+		t.products[p] = true
+	}
 }
 
 func timestamp(ms int64) string {
@@ -153,6 +180,13 @@ func (o *oracle) feed(t testing.TB, cl *kgo.Client, topic string, n int) {
 // check compares every row of the listing, and the counts, with the oracle.
 func (o *oracle) check(t testing.TB, s *service) {
 	t.Helper()
+	o.checkRows(t, s)
+	o.checkCounts(t, s)
+}
+
+// checkRows compares every row of the listing.
+func (o *oracle) checkRows(t testing.TB, s *service) {
+	t.Helper()
 	got, err := s.rows()
 	if err != nil {
 		t.Fatal(err)
@@ -187,23 +221,25 @@ func (o *oracle) check(t testing.TB, s *service) {
 	if wrong > 10 {
 		t.Errorf("%d values differ in all", wrong)
 	}
-	o.checkCounts(t, s)
 }
 
 // checkCounts compares the counts of /v1/status, which travel with the state:
-// they add up to the records consumed, whatever crashed in between.
-func (o *oracle) checkCounts(t testing.TB, s *service) {
+// they add up to the records consumed, whatever crashed in between. The
+// partitions are those of all members given.
+func (o *oracle) checkCounts(t testing.TB, members ...*service) {
 	t.Helper()
-	st, err := s.status()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var folded, filtered, bad, tombstones int64
-	for _, p := range st.Partitions {
-		folded += p.Counts.Folded
-		filtered += p.Counts.Filtered
-		bad += p.Counts.Bad
-		tombstones += p.Counts.Tombstone
+	for _, s := range members {
+		st, err := s.status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range st.Partitions {
+			folded += p.Counts.Folded
+			filtered += p.Counts.Filtered
+			bad += p.Counts.Bad
+			tombstones += p.Counts.Tombstone
+		}
 	}
 	got := [4]int64{folded, filtered, bad, tombstones}
 	want := [4]int64{o.folded, o.filtered, o.bad, o.tombstones}

@@ -4,6 +4,7 @@ package integration
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,7 @@ type settings struct {
 	rest    string // more sections
 	dir     string // state.dir; default: one of the test's own
 	env     []string
+	binary  string // default: the binary that all tests share
 }
 
 // service is one run after another of `tidemark serve` on one configuration.
@@ -35,6 +37,7 @@ type service struct {
 	file string // the configuration
 	dir  string // the state
 	env  []string
+	bin  string
 
 	brokers, group string
 
@@ -79,6 +82,7 @@ func newService(t testing.TB, set settings) *service {
 		log:  filepath.Join(home, "log"),
 		dir:  set.dir,
 		env:  set.env,
+		bin:  cmp.Or(set.binary, binary),
 
 		brokers: set.brokers, group: set.group,
 	}
@@ -119,7 +123,7 @@ func (s *service) start() {
 		s.t.Fatal(err)
 	}
 	defer out.Close()
-	cmd := exec.Command(binary, "serve", "-c", s.file)
+	cmd := exec.Command(s.bin, "serve", "-c", s.file)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = append(os.Environ(), s.env...)
 	if err := cmd.Start(); err != nil {
