@@ -59,6 +59,11 @@ type partition struct {
 		Tombstone int64
 		BeforeCut int64 `json:"before_cut"`
 	}
+	Snapshot *struct {
+		Seq      int64
+		Position int64
+		Age      float64 `json:"age_seconds"`
+	}
 }
 
 func (p partition) consumed() int64 {

@@ -6,10 +6,16 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net"
+	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"gocloud.dev/blob"
 	"gocloud.dev/gcerrors"
+	"google.golang.org/api/googleapi"
 )
 
 // cloud is a bucket of an object store.
@@ -25,14 +31,19 @@ const (
 	smallestPart = 5 << 20
 )
 
-// openCloud opens the bucket that u names and makes sure that it is there.
-func openCloud(ctx context.Context, u *url.URL, prefix string) (*cloud, error) {
-	b, err := blob.OpenBucket(ctx, u.String())
+// openCloud opens the bucket that u names and makes sure, for as long as
+// patience, that it is there.
+func openCloud(ctx context.Context, u *url.URL, prefix string, patience time.Duration) (*cloud, error) {
+	// Google's tokens are fetched anew with this context, hours later.
+	b, err := blob.OpenBucket(context.WithoutCancel(ctx), u.String())
 	if err != nil {
 		return nil, err
 	}
-	there, err := b.IsAccessible(ctx)
-	if err == nil && !there {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// Under the prefix: the login may be for that alone.
+	_, _, err = b.ListPage(ctx, blob.FirstPageToken, 1, &blob.ListOptions{Prefix: prefix})
+	if err = translate(err); errors.Is(err, errNotFound) {
 		err = ErrNoBucket
 	}
 	if err != nil {
@@ -114,20 +125,75 @@ func (c *cloud) delete(ctx context.Context, key string) error {
 
 func (c *cloud) close() error { return c.b.Close() }
 
-// translate marks the errors that a caller decides on. S3's answer to two
-// creates at the same moment, 409, has no code of its own: its outcome is
-// unknown like that of a broken connection.
+// translate marks the errors that a caller decides on, and makes one line of
+// each. S3's answer to two creates at the same moment, 409, has no code of its
+// own: its outcome is unknown like that of a broken connection.
 func translate(err error) error {
 	if err == nil {
 		return nil
 	}
+	return &cloudError{kind(err), err}
+}
+
+// kind is what a caller decides by, nil where the outcome is unknown. The
+// drivers' codes are not enough: Google's calls a refusal NotFound, Azure's a
+// host name that is not found, and the other two know few refusals.
+func kind(err error) error {
+	var lookup *net.DNSError
+	status := httpStatus(err)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return errRefused
+	case errors.As(err, &lookup):
+		return nil
+	}
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:
-		return errors.Join(errNotFound, err)
+		return errNotFound
 	case gcerrors.FailedPrecondition, gcerrors.AlreadyExists:
-		return errors.Join(errExists, err)
+		return errExists
 	case gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.Unimplemented:
-		return errors.Join(errRefused, err)
+		return errRefused
 	}
-	return err
+	return nil
+}
+
+// httpStatus is that of the answer that became err, 0 where there is none.
+func httpStatus(err error) int {
+	var google *googleapi.Error
+	var azure *azcore.ResponseError
+	var aws interface{ HTTPStatusCode() int }
+	switch {
+	case errors.As(err, &google):
+		return google.Code
+	case errors.As(err, &azure):
+		return azure.StatusCode
+	case errors.As(err, &aws):
+		return aws.HTTPStatusCode()
+	}
+	return 0
+}
+
+// cloudError is what a driver says, in one line, and its kind where it has one.
+type cloudError struct{ kind, err error }
+
+func (e *cloudError) Error() string {
+	var parts []string
+	if e.kind != nil {
+		parts = append(parts, e.kind.Error())
+	}
+	for line := range strings.Lines(e.err.Error()) {
+		// Azure's have rulers and the body in them.
+		if line = strings.TrimSpace(line); strings.Trim(line, "-") != "" && line[0] != '<' {
+			parts = append(parts, strings.TrimSuffix(line, ":"))
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (e *cloudError) Unwrap() []error {
+	if e.kind == nil {
+		return []error{e.err}
+	}
+	return []error{e.kind, e.err}
 }

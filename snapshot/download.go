@@ -104,16 +104,20 @@ func (r *restoration) fetch(ctx context.Context, f File, key, partial string, te
 func (r *restoration) read(ctx context.Context, f File, key string, out *os.File, sum hash.Hash, at int64, tell func(at, loaded int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	watch := r.s.startWatch(cancel)
+	defer watch.stop()
 	body, err := r.s.bucket.open(ctx, key, at)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return fmt.Errorf("%w: %w", cause, err)
+		}
 		// One that is cut off before at has another error in each store.
 		if o, serr := r.s.bucket.stat(ctx, key); serr == nil && o.size != f.Size {
 			err = fmt.Errorf("%w: it has %d bytes instead of %d", errWrongSum, o.size, f.Size)
 		}
 		return err
 	}
-	in, stop := watch(body, cancel)
-	defer stop()
+	in := watch.over(body)
 	want := f.Size - at
 	progress := writerFunc(func(p []byte) (int, error) {
 		at += int64(len(p))
@@ -134,7 +138,7 @@ func (r *restoration) read(ctx context.Context, f File, key string, out *os.File
 		err = r.short(ctx, f, key, at)
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = errors.Join(cause, err)
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return errors.Join(err, body.Close())
 }

@@ -279,9 +279,9 @@ func (f *folder) missing() (dirs []string) {
 func found(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.Join(errNotFound, err)
+		return fmt.Errorf("%w: %w", errNotFound, err)
 	case errors.Is(err, fs.ErrPermission):
-		return errors.Join(errRefused, err)
+		return fmt.Errorf("%w: %w", errRefused, err)
 	}
 	return err
 }

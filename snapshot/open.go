@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Open opens the store at rawURL and makes sure that it can be reached:
@@ -24,7 +25,7 @@ import (
 // of a file URL is made by the first publish. The ctx may end after Open.
 func Open(ctx context.Context, rawURL string, opts Options) (*Store, error) {
 	opts.complete()
-	b, name, err := openBucket(ctx, rawURL)
+	b, name, err := openBucket(ctx, rawURL, opts.patience)
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshot store %s: %w", name, err)
 	}
@@ -38,7 +39,7 @@ func newStore(b bucket, name string, opts Options) *Store {
 
 // openBucket opens the bucket, and returns its name for people, which is
 // without the parameters.
-func openBucket(ctx context.Context, rawURL string) (b bucket, name string, err error) {
+func openBucket(ctx context.Context, rawURL string, patience time.Duration) (b bucket, name string, err error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		var parse *url.Error
@@ -74,7 +75,7 @@ func openBucket(ctx context.Context, rawURL string) (b bucket, name string, err 
 			return nil, name, errors.New("it names no bucket")
 		}
 		u.Path, u.RawPath, u.RawQuery = "", "", query.Encode()
-		b, err := openCloud(ctx, u, prefix)
+		b, err := openCloud(ctx, u, prefix, patience)
 		if err != nil {
 			return nil, name, &hidden{err, strings.ReplaceAll(err.Error(), u.String(), name)}
 		}

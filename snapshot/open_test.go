@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOpenURLs(t *testing.T) {
@@ -67,7 +68,7 @@ func TestPrefixes(t *testing.T) {
 	for raw, want := range map[string]string{
 		"mem://": "", "mem://?prefix=a": "a/", "mem://?prefix=a/b/": "a/b/", "mem:///x/y?prefix=/z": "x/y/z/", "mem:///x/": "x/",
 	} {
-		b, _, err := openBucket(t.Context(), raw)
+		b, _, err := openBucket(t.Context(), raw, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,9 @@ type Options struct {
 	// come from it.
 	Clock func() time.Time
 
+	// patience is how long a request that moves little, or a transfer in which
+	// nothing comes, is waited for. For tests; else callTimeout.
+	patience time.Duration
 	// step, where not nil, is called before each step of a publish, a restore
 	// or a clean-up; an error ends it there, as a crash would. For tests; by
 	// default the names are those of package crashpoint.
@@ -57,6 +60,9 @@ func (o *Options) complete() {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
+	}
+	if o.patience <= 0 {
+		o.patience = callTimeout
 	}
 	if o.step == nil {
 		o.step = func(name string) error {

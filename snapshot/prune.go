@@ -83,7 +83,7 @@ func (s *Store) drop(ctx context.Context, l Lineage, dry bool) (Reaped, error) {
 				continue
 			}
 			if !dry {
-				if err := s.bucket.delete(ctx, o.key); err != nil {
+				if err := s.remove(ctx, o.key); err != nil {
 					return r, fmt.Errorf("drop the snapshots of %s: remove %s: %w", l, o.key, err)
 				}
 			}

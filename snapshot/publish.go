@@ -185,7 +185,7 @@ func (o *Owner) number(ctx context.Context, m *Manifest) error {
 	err := o.last(ctx, m)
 	if errors.Is(err, aggregator.ErrFenced) {
 		// Nobody needs it, and its files may be gone.
-		err = errors.Join(err, s.bucket.delete(ctx, o.lineage.manifest(m.Seq)))
+		err = errors.Join(err, s.remove(ctx, o.lineage.manifest(m.Seq)))
 	}
 	return err
 }

@@ -97,12 +97,14 @@ func TestClaimsRace(t *testing.T) {
 	})
 }
 
+// jobs are what other processes do.
+var jobs = map[string]func(args []string) error{"race": raceForNumbers, "life": liveOneLife}
+
 // childMain is the test binary as another process.
 func childMain() int {
 	if len(os.Args) < 2 {
 		return 2
 	}
-	jobs := map[string]func(args []string) error{"race": raceForNumbers, "life": liveOneLife}
 	if err := jobs[os.Args[1]](os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -110,8 +112,8 @@ func childMain() int {
 	return 0
 }
 
-// spawn starts the test binary as another process with a job.
-func spawn(t testing.TB, out *bytes.Buffer, args ...string) *exec.Cmd {
+// command is the test binary as another process with a job.
+func command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -119,6 +121,13 @@ func spawn(t testing.TB, out *bytes.Buffer, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), child+"=1")
+	return cmd
+}
+
+// spawn starts such a process.
+func spawn(t testing.TB, out *bytes.Buffer, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -15,11 +16,11 @@ const (
 	firstWait = 100 * time.Millisecond
 	maxWait   = 2 * time.Second
 
-	callTimeout = time.Minute     // for a request that moves little
+	callTimeout = time.Minute     // default of Options.patience
 	listTimeout = 5 * time.Minute // for all pages
-	// A transfer of bytes ends when it takes longer than callTimeout and what
-	// slowest, in bytes a second, allows; a download when nothing comes for
-	// callTimeout.
+	// A transfer of bytes ends when it takes longer than Options.patience and
+	// what slowest, in bytes a second, allows; a download when nothing comes for
+	// Options.patience.
 	slowest = 64 << 10
 )
 
@@ -34,10 +35,10 @@ func (s *Store) retry(ctx context.Context, f func() error) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.Join(context.Cause(ctx), err)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		if serr := sleep(ctx, wait/2+rand.N(wait)); serr != nil {
-			return errors.Join(serr, err)
+			return fmt.Errorf("%w: %w", serr, err)
 		}
 		wait = min(2*wait, maxWait)
 	}
@@ -63,7 +64,7 @@ func (s *Store) settle(ctx context.Context, f func() error) error {
 		}
 		wait = min(2*wait, maxWait, max(s.opts.Settle-waited, time.Millisecond))
 		if serr := sleep(ctx, wait); serr != nil {
-			return errors.Join(serr, err)
+			return fmt.Errorf("%w: %w", serr, err)
 		}
 	}
 }
@@ -81,27 +82,36 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // transferTime is how long a transfer of bytes may take.
-func transferTime(bytes int64) time.Duration {
-	return callTimeout + time.Duration(bytes/slowest)*time.Second
+func (s *Store) transferTime(bytes int64) time.Duration {
+	return s.opts.patience + time.Duration(bytes/slowest)*time.Second
 }
 
-// watched is a reader that ends its context when nothing comes for
-// callTimeout.
-type watched struct {
-	io.Reader
-	stalled *time.Timer
+// watch ends a request when nothing comes for too long, from before the request
+// is sent.
+type watch struct {
+	patience time.Duration
+	stalled  *time.Timer
 }
 
-// watch reads r; cancel ends the request behind it. stop must be called.
-func watch(r io.Reader, cancel context.CancelCauseFunc) (_ io.Reader, stop func() bool) {
-	timer := time.AfterFunc(callTimeout, func() { cancel(errStalled) })
-	return &watched{r, timer}, timer.Stop
+// startWatch begins a watch; cancel ends the request. stop must be called.
+func (s *Store) startWatch(cancel context.CancelCauseFunc) *watch {
+	patience := s.opts.patience
+	return &watch{patience, time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %s", errStalled, patience)) })}
 }
 
-var errStalled = errors.New("nothing came for a minute")
+func (w *watch) stop() { w.stalled.Stop() }
 
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
-	w.stalled.Reset(callTimeout)
-	return n, err
+// over is r, watched.
+func (w *watch) over(r io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := r.Read(p)
+		w.stalled.Reset(w.patience)
+		return n, err
+	})
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
+
+var errStalled = errors.New("nothing came")

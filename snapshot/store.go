@@ -40,12 +40,17 @@ func (s *Store) String() string { return s.name }
 // that it makes it removes: the service may run as somebody else.
 func (s *Store) Check(ctx context.Context) error {
 	const folder = "=check/" // no group's: escape never yields it
+	ctx, cancel := context.WithTimeout(ctx, checkPatience*s.opts.patience)
+	defer cancel()
 	key, body := folder+rand.Text(), []byte("tidemark tries whether it can write here\n")
 	if err := s.check(ctx, folder, key, body); err != nil {
 		return fmt.Errorf("check the snapshot store %s: %w", s.name, err)
 	}
 	return nil
 }
+
+// checkPatience is how many times as long as a request a check may take.
+const checkPatience = 2
 
 func (s *Store) check(ctx context.Context, where, key string, body []byte) error {
 	if f, ok := s.bucket.(*folder); ok {
@@ -58,7 +63,7 @@ func (s *Store) check(ctx context.Context, where, key string, body []byte) error
 		defer t.forget(where)
 	}
 	err := s.probe(ctx, where, key, body)
-	if derr := s.bucket.delete(ctx, key); derr != nil && err == nil {
+	if derr := s.remove(ctx, key); derr != nil && err == nil {
 		err = fmt.Errorf("delete an object: %w", derr)
 	}
 	return err
@@ -96,7 +101,7 @@ func (s *Store) probe(ctx context.Context, folder, key string, body []byte) erro
 // errTaken, with those, where it has others.
 func (s *Store) create(ctx context.Context, key string, body []byte) error {
 	return s.retry(ctx, func() error {
-		tctx, cancel := context.WithTimeout(ctx, callTimeout)
+		tctx, cancel := context.WithTimeout(ctx, s.opts.patience)
 		err := s.bucket.create(tctx, key, int64(len(body)), bytes.NewReader(body))
 		cancel()
 		if err == nil || ctx.Err() != nil || errors.Is(err, errRefused) {
@@ -128,7 +133,7 @@ const maxSmall = 256 << 20
 
 // readOnce reads an object whole: errNotFound at once.
 func (s *Store) readOnce(ctx context.Context, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.patience)
 	defer cancel()
 	r, err := s.bucket.open(ctx, key, 0)
 	if err != nil {
@@ -155,6 +160,13 @@ func (s *Store) readSettled(ctx context.Context, key string) (body []byte, err e
 		return err
 	})
 	return body, err
+}
+
+// remove removes an object; that there is none is no error.
+func (s *Store) remove(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.patience)
+	defer cancel()
+	return s.bucket.delete(ctx, key)
 }
 
 // objects lists what lies directly under prefix.

@@ -154,7 +154,7 @@ func (u *upload) place(ctx context.Context, f File) (string, error) {
 func (u *upload) stat(ctx context.Context, name string) (o object, err error) {
 	s := u.owner.store
 	err = s.retry(ctx, func() error {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.opts.patience)
 		defer cancel()
 		o, err = s.bucket.stat(ctx, u.owner.lineage.file(name))
 		return err
@@ -205,11 +205,11 @@ func (u *upload) send(ctx context.Context, f File, name string) (exists bool, er
 		if err := s.opts.step("upload file"); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, transferTime(f.Size))
+		ctx, cancel := context.WithTimeout(ctx, s.transferTime(f.Size))
 		defer cancel()
 		file, err := os.Open(filepath.Join(u.dir, f.Name))
 		if err != nil {
-			return errors.Join(errRefused, err)
+			return fmt.Errorf("%w: %w", errRefused, err)
 		}
 		err = s.bucket.create(ctx, u.owner.lineage.file(name), f.Size, file)
 		if cerr := file.Close(); err == nil {

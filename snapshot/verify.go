@@ -87,12 +87,16 @@ func (v *verification) file(ctx context.Context, f File) error {
 func (v *verification) compare(ctx context.Context, f File, key string, counted *int64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	watch := v.s.startWatch(cancel)
+	defer watch.stop()
 	body, err := v.s.bucket.open(ctx, key, 0)
 	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 		return err
 	}
-	in, stop := watch(body, cancel)
-	defer stop()
+	in := watch.over(body)
 	sum := sha256.New()
 	progress := writerFunc(func(p []byte) (int, error) {
 		*counted += int64(len(p))
@@ -112,7 +116,7 @@ func (v *verification) compare(ctx context.Context, f File, key string, counted 
 		}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = errors.Join(cause, err)
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return errors.Join(err, body.Close())
 }

@@ -36,7 +36,7 @@ var (
 	_ snapshot.Observer    = (*published)(nil)
 )
 
-// open returns the store of snapshots.
+// open returns the store of snapshots, which was tried when it was opened.
 func (p *published) open(ctx context.Context) (*snapshot.Store, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,10 +47,18 @@ func (p *published) open(ctx context.Context) (*snapshot.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.store, err = snapshot.Open(ctx, rawURL, snapshot.Options{
+	s, err := snapshot.Open(ctx, rawURL, snapshot.Options{
 		Logger: p.log, Observer: p, Format: store.FormatVersion, Inspect: inspectCheckpoint,
 	})
-	return p.store, err
+	if err != nil {
+		return nil, err
+	}
+	// A bucket that overwrites is no fence, and nothing else would show it.
+	if err := s.Check(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	p.store = s
+	return s, nil
 }
 
 // inspectCheckpoint says what a copy of a state holds.

@@ -54,19 +54,29 @@ func classPath(name, main string) (string, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return path, nil
 	}
-	if err := lay(dir, name, main, pom, source); err != nil {
+	err = lay(dir, func(work string) error { return fetchJars(work, name, main, pom, source) })
+	if err != nil {
 		return "", fmt.Errorf("lay the jars of %s: %w", name, err)
 	}
 	return path, nil
 }
 
-// lay makes dir whole or not at all: it works beside it and renames last.
-func lay(dir, name, main string, pom, source []byte) (err error) {
-	work, err := os.MkdirTemp(filepath.Dir(dir), name+"-*.part")
+// lay makes dir whole or not at all: fill works beside it, and it is renamed
+// last.
+func lay(dir string, fill func(work string) error) (err error) {
+	work, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+"-*.part")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	if err := fill(work); err != nil {
+		return err
+	}
+	return os.Rename(work, dir)
+}
+
+// fetchJars fills a folder with the jars of the server and its main class.
+func fetchJars(work, name, main string, pom, source []byte) error {
 	if err := os.WriteFile(filepath.Join(work, "pom.xml"), pom, 0o644); err != nil {
 		return err
 	}
@@ -83,7 +93,7 @@ func lay(dir, name, main string, pom, source []byte) (err error) {
 			return err
 		}
 	}
-	return os.Rename(work, dir)
+	return nil
 }
 
 func cacheDir() (string, error) {

@@ -18,7 +18,7 @@ const (
 	askEvery   = 50 * time.Millisecond
 )
 
-// process is the JVM of a server. It ends with the process that started it.
+// process is that of a server. It ends with the process that started it.
 type process struct {
 	cmd  *exec.Cmd
 	log  string
@@ -31,16 +31,23 @@ func startJava(log string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(log, nil, java, args...)
+}
+
+// start starts a program whose output is appended to log. env is added to the
+// environment.
+func start(log string, env []string, program string, args ...string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
-	p := &process{cmd: exec.Command(java, args...), log: log, done: make(chan struct{})}
+	p := &process{cmd: exec.Command(program, args...), log: log, done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = child()
 	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start java: %w", err)
+		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	go func() {
 		defer close(p.done)
