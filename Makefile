@@ -43,8 +43,18 @@ setup: ## Install what the real servers need (a JDK and Maven), where it is miss
 deploy-check: ## Check deploy/ by the tools it is for: promtool, Prometheus, helm, hadolint and others
 	CACHE=$(CACHE) deploy/check
 
+.PHONY: stores
+stores: setup-stores ## Snapshots on servers with the interfaces of S3, Google and Azure, with faults (STORES=s3,gs,azblob)
+	STORES=$${STORES:-s3,gs,azblob} go test -race -tags integration,stores -count=1 -timeout 40m -run 'ObjectStores|Stores|Bucket' \
+		-p 1 -v ./internal/testkit/servers ./snapshot ./integration
+
+.PHONY: setup-stores
+setup-stores: setup ## Install what those servers need (Python with pip, Node with npm), where it is missing
+	@internal/testkit/servers/setup stores
+
 .PHONY: soak
-soak: setup ## The long crash runs: a million events, twenty kill -9 (SOAK_EVENTS, SOAK_KILLS, SOAK_SEED)
+soak: setup setup-stores ## The long runs: a million events, twenty kill -9 (SOAK_EVENTS, SOAK_KILLS, SOAK_SEED), stores with long faults
+	STORES_SOAK=1 $(MAKE) stores
 	SOAK_EVENTS=$${SOAK_EVENTS:-1000000} SOAK_KILLS=$${SOAK_KILLS:-20} SOAK_SEED=$${SOAK_SEED:-1} \
 		go test -tags integration -count=1 -timeout 60m -v -run 'Kill' ./integration
 
@@ -59,13 +69,13 @@ fmt: ## Fail where a file is not formatted
 .PHONY: vet
 vet: ## go vet, the suites on real servers too
 	go vet -race ./...
-	go vet -tags integration ./integration ./internal/testkit/servers
+	go vet -tags integration,stores ./integration ./internal/testkit/servers ./snapshot
 	go vet -tags live ./deploy
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint; the first run builds it, which takes some minutes
 	$(LINT) run ./...
-	$(LINT) run --build-tags integration ./integration/... ./internal/testkit/servers/...
+	$(LINT) run --build-tags integration,stores ./integration/... ./internal/testkit/servers/... ./snapshot/...
 	$(LINT) run --build-tags live ./deploy/...
 
 $(LINT):

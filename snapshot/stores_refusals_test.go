@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && stores
 
 package snapshot
 
@@ -18,7 +18,7 @@ import (
 // front is a server before the store that changes requests and answers. It
 // returns the URL by which a bucket is reached through it. refuse, where not
 // nil, says which requests get 403.
-func (e *emulator) front(t *testing.T, bucketURL string, refuse func(*http.Request) bool, request func(*http.Request), answer func(*http.Response)) string {
+func (e *emulator) front(t *testing.T, bucketURL string, refuse func(*http.Request) bool, request func(*http.Request), answer func(*http.Response) error) string {
 	t.Helper()
 	u, err := url.Parse(bucketURL)
 	if err != nil {
@@ -35,10 +35,13 @@ func (e *emulator) front(t *testing.T, bucketURL string, refuse func(*http.Reque
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
-			if answer != nil {
-				answer(r)
+			if answer == nil {
+				return nil
 			}
-			return nil
+			return answer(r)
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
+			panic(http.ErrAbortHandler) // the connection ends without an answer
 		},
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, 0),
 		Transport: &http.Transport{DisableKeepAlives: true},
@@ -99,11 +102,12 @@ func refusals(t *testing.T, e *emulator) {
 			q := r.URL.Query()
 			q.Del("ifGenerationMatch")
 			r.URL.RawQuery = q.Encode()
-		}, func(r *http.Response) {
+		}, func(r *http.Response) error {
 			if r.StatusCode == http.StatusConflict || r.StatusCode == http.StatusPreconditionFailed {
 				r.StatusCode = http.StatusCreated
 				r.Header.Del("x-ms-error-code")
 			}
+			return nil
 		}), Options{})
 		if err := s.Check(t.Context()); !errors.Is(err, ErrNotCreateOnly) {
 			t.Errorf("a store that overwrites: %v", err)

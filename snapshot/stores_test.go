@@ -1,4 +1,4 @@
-//go:build integration
+//go:build integration && stores
 
 package snapshot
 
@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"tidemark/aggregator"
 	"tidemark/internal/testkit/servers"
@@ -60,13 +59,14 @@ var storeRounds = []storeRound{
 	{"slow", slowStore},
 	{"cut off", cutOffStore},
 	{"away", storeAway},
+	{"silent", silentStore},
 	{"refusals", refusals},
 }
 
 // longStoreRounds are those of `make soak`: each takes minutes.
 var longStoreRounds = []storeRound{
 	{"lists of several pages", manyObjects},
-	{"silent", silentStore},
+	{"silent for minutes", longSilence},
 }
 
 // emulator is a store and what the rounds need of it.
@@ -367,21 +367,5 @@ func neverFenced(t testing.TB, err error) {
 	t.Helper()
 	if errors.Is(err, aggregator.ErrFenced) {
 		t.Fatalf("fenced by nobody: %v", err)
-	}
-}
-
-// until asks again for a while.
-func until(t testing.TB, limit time.Duration, what string, f func() error) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
-		}
-		pass(t, 100*time.Millisecond)
 	}
 }
