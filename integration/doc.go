@@ -4,5 +4,6 @@
 //
 //	make integration
 //
-// The longer crash runs are `make soak`.
+// The tests on object stores are `make stores`, and carry the tag stores too. The
+// longer crash runs are `make soak`.
 package integration

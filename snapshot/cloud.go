@@ -101,8 +101,8 @@ func (c *cloud) list(ctx context.Context, prefix string) iter.Seq2[object, error
 		it := c.b.List(&blob.ListOptions{Prefix: c.prefix + prefix, Delimiter: "/"})
 		for {
 			o, err := it.Next(ctx)
-			if errors.Is(err, io.EOF) {
-				return
+			if err == io.EOF {
+				return // alone: a connection that ended is an error with EOF in it
 			}
 			if err != nil {
 				yield(object{}, translate(err))

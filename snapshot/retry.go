@@ -16,8 +16,7 @@ const (
 	firstWait = 100 * time.Millisecond
 	maxWait   = 2 * time.Second
 
-	callTimeout = time.Minute     // default of Options.patience
-	listTimeout = 5 * time.Minute // for all pages
+	callTimeout = time.Minute // default of Options.patience
 	// A transfer of bytes ends when it takes longer than Options.patience and
 	// what slowest, in bytes a second, allows; a download when nothing comes for
 	// Options.patience.
@@ -99,13 +98,16 @@ func (s *Store) startWatch(cancel context.CancelCauseFunc) *watch {
 	return &watch{patience, time.AfterFunc(patience, func() { cancel(fmt.Errorf("%w for %s", errStalled, patience)) })}
 }
 
+// came notes that something came.
+func (w *watch) came() { w.stalled.Reset(w.patience) }
+
 func (w *watch) stop() { w.stalled.Stop() }
 
 // over is r, watched.
 func (w *watch) over(r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		n, err := r.Read(p)
-		w.stalled.Reset(w.patience)
+		w.came()
 		return n, err
 	})
 }

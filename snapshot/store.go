@@ -172,13 +172,19 @@ func (s *Store) remove(ctx context.Context, key string) error {
 // objects lists what lies directly under prefix.
 func (s *Store) objects(ctx context.Context, prefix string) (all []object, err error) {
 	err = s.retry(ctx, func() error {
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		watch := s.startWatch(cancel)
+		defer watch.stop()
 		all = all[:0]
 		for o, err := range s.bucket.list(ctx, prefix) {
+			if cause := context.Cause(ctx); err != nil && cause != nil {
+				err = fmt.Errorf("%w: %w", cause, err)
+			}
 			if err != nil {
 				return err
 			}
+			watch.came()
 			all = append(all, o)
 		}
 		return nil

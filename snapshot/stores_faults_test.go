@@ -270,7 +270,7 @@ func silent(t *testing.T, e *emulator, patience time.Duration) {
 		}
 		neverFenced(t, err)
 		oneLine(t, err)
-		if most := attempts*(patience+maxWait) + 10*time.Second; took > most && call.name != "reap" {
+		if most := attempts*(patience+maxWait) + 10*time.Second; took > most {
 			t.Errorf("%s took %s, want %s at most", call.name, took, most)
 		}
 	}

@@ -157,7 +157,8 @@ func lifeOfAPartition(t *testing.T, e *emulator) {
 	opts := Options{Inspect: inspect, Format: store.FormatVersion}
 	replay := openStates(t, program, filepath.Join(t.TempDir(), "replay"))
 	var position int64
-	for member := range 3 {
+	var created [3]int // objects of files, for three publishes each
+	for member := range created {
 		s := reach(t, url, opts)
 		if err := s.Check(t.Context()); err != nil {
 			t.Fatal(err)
@@ -184,6 +185,17 @@ func lifeOfAPartition(t *testing.T, e *emulator) {
 			if err != nil || p.Position() != position || !p.New {
 				t.Fatalf("member %d: published %+v, %v", member, p, err)
 			}
+			if newest != nil {
+				old := make(map[string]bool)
+				for _, f := range newest.Files {
+					old[f.Object] = true
+				}
+				for _, f := range p.Files {
+					if f.Size > 0 && !old[f.Object] {
+						created[member]++
+					}
+				}
+			}
 			if newest != nil && p.Uploaded >= p.Bytes() {
 				t.Errorf("snapshot %d: all %d bytes were uploaded", p.Seq, p.Bytes())
 			}
@@ -206,6 +218,7 @@ func lifeOfAPartition(t *testing.T, e *emulator) {
 			t.Fatal(err)
 		}
 	}
+	t.Logf("three publishes of each of three owners made %v objects of files", created)
 	late := reach(t, url, Options{Clock: inTwoHours})
 	if _, err := late.Reap(t.Context(), lineage(3), 2); err != nil {
 		t.Fatal(err)
