@@ -29,7 +29,7 @@ const (
 	writeBufferQueue = 4
 	// writeBufferShare is the part of the memory budget for the write buffers
 	// of all partitions, as a divisor.
-	writeBufferShare = 4
+	writeBufferShare = 8
 	// minPartitions is the least number of partitions that the share is
 	// divided by.
 	minPartitions = 4
@@ -58,7 +58,7 @@ func (s *shared) close() {
 }
 
 // writeBuffer is the size, in bytes, of one write buffer (memtable) of a
-// partition that is opened as the open-th: an equal part of a quarter of the
+// partition that is opened as the open-th: an equal part of an eighth of the
 // budget, between 4 and 64 MiB. Buffers are taken out of the block cache, and
 // a partition has up to four while flushes lag, so the budget holds for both
 // together as long as the partitions are no more than budget / 16 MiB (32 for

@@ -118,14 +118,14 @@ func TestS14BytesThatDoNotMergeAreFatal(t *testing.T) {
 	}
 }
 
-// Write buffers share a quarter of the budget, between 4 and 64 MiB each.
+// Write buffers share an eighth of the budget, between 4 and 64 MiB each.
 func TestS07WriteBuffersShareTheBudget(t *testing.T) {
 	for _, c := range []struct {
 		memory int64
 		open   int
 		want   uint64
 	}{
-		{512 << 20, 1, 32 << 20}, {512 << 20, 4, 32 << 20}, {512 << 20, 8, 16 << 20},
+		{512 << 20, 1, 16 << 20}, {512 << 20, 4, 16 << 20}, {512 << 20, 8, 8 << 20},
 		{512 << 20, 100, 4 << 20}, {16 << 20, 1, 4 << 20}, {64 << 30, 1, 64 << 20},
 	} {
 		if got := store.WriteBuffer(c.memory, c.open); got != c.want {

@@ -113,7 +113,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
-		PendingBytes: int(s.cfg.State.Memory / pendingDivisor),
+		PendingBytes:     int(s.cfg.State.Memory / pendingDivisor),
 		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
 		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
 		AcceptGap: s.cfg.OnGap == "accept",
