@@ -14,6 +14,7 @@ LDFLAGS := -s -w -X main.release=$(VERSION)
 
 FUZZTIME ?= 10s
 BENCHTIME ?= 500ms
+BENCHCOUNT ?= 6
 BENCH_PACKAGES ?= ./decimal ./event ./aggregator ./store
 
 .PHONY: help
@@ -71,6 +72,7 @@ vet: ## go vet, the suites on real servers too
 	go vet -race ./...
 	go vet -tags integration,stores ./integration ./internal/testkit/servers ./snapshot
 	go vet -tags live ./deploy
+	go vet -tags bench ./bench
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint; the first run builds it, which takes some minutes
@@ -100,8 +102,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: bench
-bench: ## Benchmarks of the packages on the path of an event
-	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(BENCH_PACKAGES)
+bench: ## Measure everything against a real Kafka and write docs/performance.md (BENCH_ONLY, BENCH_EVENTS, ...)
+	@internal/testkit/servers/setup || echo "no Java: going on with the broker in memory"
+	go test -tags bench -count=1 -timeout 0 -v -run '^TestBench$$' ./bench
+
+.PHONY: microbench
+microbench: ## Go's benchmarks of the packages on the path of an event, for benchstat (BENCHTIME, BENCHCOUNT)
+	@mkdir -p bench/results
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) $(BENCH_PACKAGES) | tee bench/results/micro.txt
 
 .PHONY: image
 image: ## Build the container image (needs docker)

@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// measureReads asks by key, by a hundred keys, and for pages, while events come
+// in. Latencies are of a moderate number of requests a second, so that they are
+// not those of a queue; throughput is of as many as go.
+func measureReads(t *testing.T, b *bench, s *section) {
+	f := b.fillUp(t, b.size.Users)
+	svc := b.newService(t, f.set)
+	svc.start(t)
+	svc.ready(t, time.Minute)
+	load := b.offer(t, f.set.topic, f.sales, b.size.Load)
+	user := func(rnd *rand.Rand) string { return strconv.Itoa(rnd.IntN(b.size.Users)) }
+
+	const workers = 8
+	rnd := make([]*rand.Rand, workers)
+	cursors := make([]string, workers)
+	for i := range rnd {
+		rnd[i] = rand.New(rand.NewPCG(8, uint64(i)))
+	}
+	byKey := func(c *conn, w, _ int) error {
+		_, err := c.get("/v1/aggregates/" + user(rnd[w]))
+		return err
+	}
+	byHundred := func(c *conn, w, _ int) error {
+		keys := make([]string, 100)
+		for i := range keys {
+			keys[i] = strconv.Quote(user(rnd[w]))
+		}
+		_, err := c.post("/v1/aggregates:batchGet", `{"keys":[`+strings.Join(keys, ",")+`]}`)
+		return err
+	}
+	page := func(c *conn, w, _ int) error {
+		path := "/v1/aggregates?limit=1000"
+		if cursors[w] != "" {
+			path += "&cursor=" + cursors[w]
+		}
+		body, err := c.get(path)
+		if err != nil {
+			return err
+		}
+		var p struct {
+			Next string `json:"next_cursor"`
+		}
+		err = json.Unmarshal(body, &p)
+		cursors[w] = p.Next
+		return err
+	}
+
+	// The share of folding in the CPU that reads take is measured first.
+	press(t, svc.address, 1, 100*time.Millisecond, b.span()/5, byKey)
+	began, at := time.Now(), svc.cpu()
+	press(t, svc.address, 1, time.Second, b.span(), byKey)
+	folding := (svc.cpu() - at) / time.Since(began).Seconds()
+
+	var made []figure
+	phase := func(what string, workers int, pause time.Duration, ask asker, p99 target) (times []time.Duration, cpuSeconds float64) {
+		m := b.meter()
+		began, at := time.Now(), svc.cpu()
+		times = press(t, svc.address, workers, pause, b.span(), ask)
+		took, used := time.Since(began).Seconds(), svc.cpu()-at
+		made = append(made, figure{What: what + ": p99", Unit: "ms", Target: p99, Values: []float64{quantile(times, 0.99)}, Other: m.others(used),
+			Note: fmt.Sprintf("median %s ms, %s/s asked for", number(quantile(times, 0.5)), number(float64(len(times))/took))})
+		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding", what, quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding)
+		return times, used - folding*took
+	}
+	phase("read by key", 4, 2*time.Millisecond, byKey, atMost(2))
+	phase("batchGet of 100 keys", 2, 20*time.Millisecond, byHundred, atMost(5))
+	phase("page of 1,000 rows", 2, 40*time.Millisecond, page, atMost(10))
+	times, used := phase("read by key, as many as go", workers, 0, byKey, target{})
+	made = append(made, figure{What: "reads by key in a CPU-second of the service", Unit: "reads", Target: atLeast(20_000),
+		Values: []float64{float64(len(times)) / max(used, 0.001)}, Other: -1, Note: "less what folding takes; the client not counted"})
+	rate := load.stop(t)
+	svc.stop(t)
+	for _, f := range made {
+		f.Note = strings.TrimPrefix(f.Note+"; "+foldingAt(rate), "; ")
+		s.add(f)
+	}
+}

@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+)
+
+// rival is another engine on the same totals of ten million of the same events.
+type rival struct {
+	name          string
+	zipf, uniform float64 // CPU-seconds a million events, 0 where it was not measured quietly
+	peak          string  // MiB, zipf
+}
+
+// rivals were measured by hand on 2026-11-29 on the same machine type, with the
+// same events, users, partitions and broker; `make bench` does not run them.
+var rivals = []rival{
+	{"Flink 2.2.1, totals on the heap", 2.86, 3.50, "1,982"},
+	{"Flink 2.2.1, RocksDB", 5.90, 9.58, "1,542"},
+	{"Kafka Streams 4.3.1, at least once, ParallelGC", 5.47, 0, "1,386"},
+	{"Kafka Streams 4.3.1, at least once", 6.36, 14.4, "2,080"},
+	{"Kafka Streams 4.3.1, exactly_once_v2", 6.70, 14.9, "2,098"},
+	{"Spark 4.2.0, RocksDB", 8.67, 17.96, "2,572"},
+}
+
+// against compares what was measured of us with the rivals' figures.
+func against(sections []section) string {
+	var b strings.Builder
+	b.WriteString("Against the JVM engines, in CPU-seconds a million events. Theirs were **measured on 2026-11-29 on the same machine type, not by `make bench`**:\n\n" +
+		"| engine | zipf | ratio | uniform | ratio | peak memory, MiB |\n|---|---|---|---|---|---|\n")
+	ours := map[spread]float64{}
+	for _, s := range sections {
+		for _, f := range s.Figures {
+			for _, d := range drains {
+				if f.What == fmt.Sprintf("drain, %s: CPU", d.spread) {
+					ours[d.spread] = median(f.Values)
+				}
+			}
+		}
+	}
+	if ours[zipf] == 0 || ours[uniform] == 0 {
+		return ""
+	}
+	fmt.Fprintf(&b, "| tidemark | %s | 1 | %s | 1 | see above |\n", number(ours[zipf]), number(ours[uniform]))
+	for _, r := range rivals {
+		of := func(v, ours float64) string {
+			if v == 0 {
+				return "| |"
+			}
+			return fmt.Sprintf("%s | %s |", number(v), number(v/ours))
+		}
+		fmt.Fprintf(&b, "| %s | %s %s %s |\n", r.name, of(r.zipf, ours[zipf]), of(r.uniform, ours[uniform]), r.peak)
+	}
+	return b.String()
+}
