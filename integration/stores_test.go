@@ -92,7 +92,7 @@ func TestSnapshotsInABucket(t *testing.T) {
 		set := settings{query: salesQuery(topic), group: group, rest: inBucket(bucket.URL("snapshots")), env: environ(bucket)}
 		members := []*service{serve(t, set), serve(t, set)}
 		for _, m := range members {
-			m.until(60*time.Second, "its share", m.live(partitions/2))
+			m.until(60*time.Second, "its share", m.hasLive(partitions/2))
 		}
 		o, cl := newOracle(21, 300), kafka(t)
 		o.feed(t, cl, topic, events)
@@ -200,8 +200,8 @@ func TestSnapshotsInABucket(t *testing.T) {
 	})
 }
 
-// live says whether the member has n partitions, all of them live.
-func (s *service) live(n int) func() error {
+// hasLive says whether the member has n partitions, all of them live.
+func (s *service) hasLive(n int) func() error {
 	return func() error {
 		st, err := s.status()
 		if err != nil {
