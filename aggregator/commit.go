@@ -29,6 +29,9 @@ const commitNoteVersion = 1
 // whose newest snapshot is the one given, nil for none.
 func commitOf(id Identity, newest *Snapshot) Commit {
 	note := commitNote{Tidemark: commitNoteVersion, Partitions: id.Partitions, SeedPartitions: id.SeedPartitions, Cut: id.Cut}
+	if len(note.Cut.EventTime) == 0 {
+		note.Cut.EventTime = nil // an empty path is none, also behind a store's encoding
+	}
 	offset := id.Cut.Start
 	if newest != nil {
 		note.Snapshot, offset = &snapshotNote{newest.Seq, newest.Epoch}, newest.Progress.Position
