@@ -46,7 +46,7 @@ deploy-check: ## Check deploy/ by the tools it is for: promtool, Prometheus, hel
 
 .PHONY: stores
 stores: setup-stores ## Snapshots on servers with the interfaces of S3, Google and Azure, with faults (STORES=s3,gs,azblob)
-	STORES=$${STORES:-s3,gs,azblob} go test -race -tags integration,stores -count=1 -timeout 40m -run 'ObjectStores|Stores|Bucket' \
+	STORES=$${STORES:-s3,gs,azblob} go test -race -tags integration,stores -count=1 -timeout 60m -run 'ObjectStores|Stores|Bucket' \
 		-p 1 -v ./internal/testkit/servers ./snapshot ./integration
 
 .PHONY: setup-stores

@@ -292,9 +292,9 @@ func opens(t *testing.T, url string, patience time.Duration) error {
 	return s.Close()
 }
 
-// Silence of the length that is waited for, and a minute without the store.
+// A longer silence, and a minute without the store.
 func longSilence(t *testing.T, e *emulator) {
-	silent(t, e, callTimeout)
+	silent(t, e, 10*time.Second)
 	tr := newTrail(t, e)
 	if err := e.Proxy.Close(); err != nil {
 		t.Fatal(err)
