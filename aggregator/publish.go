@@ -107,7 +107,11 @@ func (t *task) publishNow(ctx context.Context) (*Snapshot, error) {
 	var err error
 	select {
 	case t.asks <- asked:
-		err = <-asked
+		select {
+		case err = <-asked:
+		case <-ctx.Done(): // it is published all the same
+			err = ctx.Err()
+		}
 	case <-working: // it is being let go of, and publishes by itself
 	case <-ctx.Done():
 		err = ctx.Err()

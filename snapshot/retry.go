@@ -16,7 +16,11 @@ const (
 	firstWait = 100 * time.Millisecond
 	maxWait   = 2 * time.Second
 
-	callTimeout = time.Minute // default of Options.patience
+	// giveUp is after how long no further attempt begins: who asked can say what
+	// is wrong then, and asks again.
+	giveUp = 30 * time.Second
+
+	callTimeout = 20 * time.Second // default of Options.patience
 	// A transfer of bytes ends when it takes longer than Options.patience and
 	// what slowest, in bytes a second, allows; a download when nothing comes for
 	// Options.patience.
@@ -27,10 +31,10 @@ const (
 // repetition mends, and those that say something about the object, are
 // returned at once.
 func (s *Store) retry(ctx context.Context, f func() error) error {
-	wait := firstWait
+	began, wait := time.Now(), firstWait
 	for attempt := 1; ; attempt++ {
 		err := f()
-		if err == nil || decided(err) || attempt == attempts {
+		if err == nil || decided(err) || attempt == attempts || time.Since(began) > giveUp {
 			return err
 		}
 		if ctx.Err() != nil {

@@ -150,3 +150,31 @@ func TestWhatALeaderMayNotReadIsLetGoOf(t *testing.T) {
 		}
 	}
 }
+
+// A silence longer than the session, by the member's own clock, is a lapse: an
+// answer in the old generation is none, and it is told once.
+func TestALapseIsTold(t *testing.T) {
+	const session = 6 * time.Second
+	began := time.Unix(1_000_000, 0)
+	for _, c := range []struct {
+		silence  time.Duration
+		answered bool // in the old generation, before the next
+		want     bool
+	}{{session / 2, false, false}, {2 * session, false, true}, {2 * session, true, false}} {
+		s := newState()
+		s.assigned(began, session, 1, "me", []int32{0}, nil)
+		s.answered(began)
+		if s.lapse() {
+			t.Error("the first assignment follows a lapse")
+		}
+		now := began.Add(c.silence)
+		if c.answered {
+			s.answered(now.Add(-time.Second))
+		}
+		s.joins(now, nil)
+		s.assigned(now, session, 2, "me", []int32{0}, nil)
+		if got := s.lapse(); got != c.want || s.lapse() {
+			t.Errorf("%+v: told %v", c, got)
+		}
+	}
+}
