@@ -72,6 +72,7 @@ func (b *broker) newClient(more ...kgo.Opt) (*kgo.Client, error) {
 	c, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(b.address), kgo.DisableClientMetrics(), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerBatchMaxBytes(1<<20 - 1024), kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.UnknownTopicRetries(100), // a topic that was created just now
 	}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)

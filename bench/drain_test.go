@@ -176,6 +176,7 @@ var drains = []struct {
 
 // measureDrain folds a topic of events from its beginning, as fast as it goes.
 func measureDrain(t *testing.T, b *bench, s *section) {
+	shares, costs := map[spread]map[string]float64{}, map[spread]float64{}
 	for _, d := range drains {
 		topic, g := b.name(string(d.spread)), newSales(b.size.Users, d.spread, 1)
 		b.say("writing %d events, %s over %d users", b.size.Events, d.spread, b.size.Users)
@@ -204,8 +205,10 @@ func measureDrain(t *testing.T, b *bench, s *section) {
 		s.add(figure{What: of + "peak memory", Unit: "MiB", Target: atMost(512), Values: peak, Other: other})
 		s.add(figure{What: of + "the floor's CPU", Unit: "CPU-s/M", Values: floor, Other: -1, Note: "fetch, scan by hand, a Go map; nothing kept"})
 		s.add(figure{What: of + "against the floor", Unit: "ratio", Values: ratio, Other: -1, Note: "run for run"})
+		shares[d.spread], costs[d.spread] = b.profile(t, topic, b.size.Events), median(cpu)
 		b.broker.deleteTopic(t, topic)
 	}
+	s.Chart = sharesTable(shares, costs)
 }
 
 // measureUsers compares the cost of an event with few and with many users.

@@ -69,7 +69,7 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		times = press(t, svc.address, workers, pause, b.span(), ask)
 		took, used := time.Since(began).Seconds(), svc.cpu()-at
 		made = append(made, figure{What: what + ": p99", Unit: "ms", Target: p99, Values: []float64{quantile(times, 0.99)}, Other: m.others(used),
-			Note: fmt.Sprintf("median %s ms, %s/s asked for", number(quantile(times, 0.5)), number(float64(len(times))/took))})
+			Note: fmt.Sprintf("median %s ms, %s/s", number(quantile(times, 0.5)), number(float64(len(times))/took))})
 		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding", what, quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding)
 		return times, used - folding*took
 	}

@@ -26,7 +26,7 @@ var rivals = []rival{
 // against compares what was measured of us with the rivals' figures.
 func against(sections []section) string {
 	var b strings.Builder
-	b.WriteString("Against the JVM engines, in CPU-seconds a million events. Theirs were **measured on 2026-11-29 on the same machine type, not by `make bench`**:\n\n" +
+	b.WriteString("Against the JVM engines, in CPU-seconds a million events. Theirs were **measured on 2026-11-29 on the same machine type, not by `make bench`**; they hold the JVM's start, 0.6 to 2.3 CPU-s/M, and Spark's had no quiet run:\n\n" +
 		"| engine | zipf | ratio | uniform | ratio | peak memory, MiB |\n|---|---|---|---|---|---|\n")
 	ours := map[spread]float64{}
 	for _, s := range sections {

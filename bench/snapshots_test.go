@@ -182,6 +182,9 @@ func objects(dir string) (map[string]bool, error) {
 	return names, err
 }
 
+// ballast is the file that holds room for closing on a full disk.
+const ballast = "ballast"
+
 // copyTree copies the files below one folder into another and returns their
 // bytes. With sync each is durable when it returns.
 func copyTree(from, to string, sync bool) (total int64, err error) {
@@ -192,6 +195,9 @@ func copyTree(from, to string, sync bool) (total int64, err error) {
 		rel, err := filepath.Rel(from, path)
 		if err != nil {
 			return err
+		}
+		if d.Name() == ballast {
+			return nil // it is made where a state is opened, and no part of a snapshot
 		}
 		if d.IsDir() {
 			return os.MkdirAll(filepath.Join(to, rel), 0o755)
