@@ -61,7 +61,7 @@ func number(v float64) string {
 		return grouped(fmt.Sprintf("%.0f", v))
 	case math.Abs(v) >= 100 || v == math.Trunc(v):
 		return fmt.Sprintf("%.0f", v)
-	case math.Abs(v) >= 10:
+	case math.Abs(v) >= 9.995:
 		return fmt.Sprintf("%.1f", v)
 	case math.Abs(v) >= 0.1:
 		return fmt.Sprintf("%.2f", v)
