@@ -57,7 +57,8 @@ const (
 	revokeTimeout     = 45 * time.Second // what Revoke may take of it
 	shutdownTimeout   = 15 * time.Second // what Revoke may take when the process ends
 	leaveTimeout      = 3 * time.Second
-	heartbeatInterval = 3 * time.Second
+	heartbeatInterval = time.Second     // after which a member hears of a rebalance: most of a hand-over
+	leastSession      = 6 * time.Second // a broker's group.min.session.timeout.ms, unless it is changed
 	metadataInterval  = 5 * time.Second // after twice of which a new partition is seen
 	dialTimeout       = 5 * time.Second
 	answerTimeout     = 30 * time.Second // silence after which a connection is given up
@@ -99,8 +100,8 @@ func (c Config) Validate() error {
 	if c.GroupInstanceID != "" && !validTopic.MatchString(c.GroupInstanceID) {
 		wrong("group.instance.id %q: an id has 1 to 249 letters, digits, '.', '_' and '-'", c.GroupInstanceID)
 	}
-	if t := c.sessionTimeout(); t < 2*heartbeatInterval {
-		wrong("session.timeout.ms is %d: at least %d is needed for two heartbeats", t.Milliseconds(), 2*heartbeatInterval.Milliseconds())
+	if t := c.sessionTimeout(); t < leastSession {
+		wrong("session.timeout.ms is %d: at least %d is needed", t.Milliseconds(), leastSession.Milliseconds())
 	}
 	if c.SecurityProtocol != "" && !slices.Contains(protocols, c.SecurityProtocol) {
 		wrong("security.protocol %q: one of %s is wanted", c.SecurityProtocol, strings.Join(protocols, ", "))
