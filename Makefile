@@ -54,10 +54,11 @@ setup-stores: setup ## Install what those servers need (Python with pip, Node wi
 	@internal/testkit/servers/setup stores
 
 .PHONY: soak
-soak: setup setup-stores ## The long runs: a million events, twenty kill -9 (SOAK_EVENTS, SOAK_KILLS, SOAK_SEED), stores with long faults
+soak: setup setup-stores ## An hour of trouble on real servers (SOAK_DURATION, SOAK_SEED, SOAK_RATE), long crash runs (SOAK_EVENTS, SOAK_KILLS), stores with long faults
 	STORES_SOAK=1 $(MAKE) stores
-	SOAK_EVENTS=$${SOAK_EVENTS:-1000000} SOAK_KILLS=$${SOAK_KILLS:-20} SOAK_SEED=$${SOAK_SEED:-1} \
-		go test -tags integration -count=1 -timeout 60m -v -run 'Kill' ./integration
+	SOAK_DURATION=$${SOAK_DURATION:-1h} SOAK_SEED=$${SOAK_SEED:-1} SOAK_RATE=$${SOAK_RATE:-500} SOAK_POINTS=all \
+	SOAK_EVENTS=$${SOAK_EVENTS:-1000000} SOAK_KILLS=$${SOAK_KILLS:-20} \
+		go test -tags integration -count=1 -timeout 48h -parallel 2 -v -run 'Soak|Sleeper|Kill|CrashAt' ./integration
 
 .PHONY: check
 check: fmt vet lint test clean-tree ## What a change must pass: fmt, vet, lint, all tests, generated files up to date
@@ -73,6 +74,7 @@ vet: ## go vet, the suites on real servers too
 	go vet -tags integration,stores ./integration ./internal/testkit/servers ./snapshot
 	go vet -tags live ./deploy
 	go vet -tags bench ./bench
+	go vet -tags crashpoints ./internal/crashpoint
 
 .PHONY: lint
 lint: $(LINT) ## golangci-lint; the first run builds it, which takes some minutes

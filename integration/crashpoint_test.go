@@ -76,7 +76,7 @@ func newLives(t *testing.T, seed uint64, withHistory bool) *lives {
 		kafka: "group.instance.id: " + unique(t, "member") + "\nsession.timeout.ms: 10000",
 		state: "apply_records: 500\napply_interval: 60ms\nmemory: 16MiB",
 	})
-	cl := kafka(t)
+	cl := kafka(t, smallBatches)
 	l.feed = func(records int) { l.oracle.feed(t, cl, l.topic, records) }
 	return l
 }
@@ -122,9 +122,6 @@ func (l *lives) die(d death) bool {
 			l.kill()
 			return false
 		case <-tick.C:
-		}
-		if fed == 150 {
-			l.signal(syscall.SIGQUIT)
 		}
 		if leaving {
 			continue
@@ -198,8 +195,8 @@ func (l *lives) checkLetters() {
 // load, and goes on; at the end every total and count is right. A run that does
 // not come by its name fails: then the table says what is not so.
 //
-// `make soak` lets each death stand for itself, also at the second and a later
-// time.
+// With SOAK_POINTS=all, as in `make soak`, each death is also tried by itself,
+// at the first, the second and a later time.
 func TestCrashAtEveryPoint(t *testing.T) {
 	seed := uint64(fromEnv(t, "SOAK_SEED", 1))
 	var withHistory, without []death
@@ -231,4 +228,41 @@ func TestCrashAtEveryPoint(t *testing.T) {
 			l.settle()
 		})
 	}
+	switch all := os.Getenv("SOAK_POINTS"); all {
+	case "":
+	case "all":
+		for _, d := range append(withHistory, without...) {
+			for _, n := range []int{1, 2, 3 + rnd.IntN(8)} {
+				d := d
+				if d.n = n; n == 1 || !d.Once {
+					t.Run(d.String(), func(t *testing.T) {
+						t.Parallel()
+						dieAlone(t, seed, d)
+					})
+				}
+			}
+		}
+	default:
+		t.Fatalf("SOAK_POINTS is %q, want all or nothing", all)
+	}
+}
+
+// dieAlone lets a service live, where it is to have lived before, then die
+// once, and go on.
+func dieAlone(t *testing.T, seed uint64, d death) {
+	l := newLives(t, seed, d.Stage <= crashpoint.Restoring)
+	if d.lost {
+		l.feed(1000)
+		l.start()
+		l.ready()
+		l.caughtUp(l.topic)
+		l.stop()
+	}
+	if !l.die(d) {
+		if d.n == 1 {
+			t.Errorf("it never came by %q:\n%s", d.Name, l.tail())
+		}
+		t.Logf("it came by %q less than %d times", d.Name, d.n)
+	}
+	l.settle()
 }

@@ -4,6 +4,7 @@
 //
 //	make integration
 //
-// The tests on object stores are `make stores`, and carry the tag stores too. The
-// longer crash runs are `make soak`.
+// The tests on object stores are `make stores`, and carry the tag stores too.
+// `make soak` does the soak for an hour and not for seconds, lets every crash
+// point stand for itself, and makes the crash runs longer.
 package integration

@@ -28,6 +28,11 @@ func kafka(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
+// smallBatches is for clients that write a few records at a time. Each lz4
+// frame takes a buffer of 4 MiB to read, which a build with the race detector
+// does not keep: a thousand small ones take it many seconds.
+var smallBatches = kgo.ProducerBatchCompression(kgo.SnappyCompression())
+
 // within bounds a request to the broker.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

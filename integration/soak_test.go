@@ -277,7 +277,7 @@ func TestSoak(t *testing.T) {
 	const users, partitions = 300, 6
 	cluster := servers.NewCluster(t, 3)
 	connect := func(opts ...kgo.Opt) *kgo.Client {
-		return kafka(t, append(opts, kgo.SeedBrokers(strings.Split(cluster.Addresses(), ",")...))...)
+		return kafka(t, append(opts, smallBatches, kgo.SeedBrokers(strings.Split(cluster.Addresses(), ",")...))...)
 	}
 	topic := unique(t, "sales")
 	createTopic(t, connect(), topic, partitions)

@@ -159,6 +159,10 @@ func TestASleeperHasNothingToSay(t *testing.T) {
 		case resp.StatusCode == http.StatusOK:
 			if err := json.NewDecoder(resp.Body).Decode(&r); err != nil {
 				t.Error(err)
+			} else if !r.Complete && query == "" {
+				t.Errorf("user %d is not whole by the sleeper", user)
+			} else if !r.Complete {
+				break // of this member alone: it says that there is more
 			} else if sales, _ := r.Row["sales"].(float64); int64(sales) < want {
 				t.Errorf("user %d has %v sales by the sleeper%s at %v, and had %d by the heir before", user, sales, query, r.Positions, want)
 			}
