@@ -132,7 +132,7 @@ func (l *lives) die(d death) bool {
 			l.feed(5) // it goes on, and whoever is slow catches up
 		}
 		if d.Stage == crashpoint.HandingOver {
-			if code, _, err := l.get("/readyz"); err == nil && code == 200 {
+			if live, err := l.live(); err == nil && len(live) == 4 {
 				l.signal(syscall.SIGTERM)
 				leaving = true
 			}
