@@ -69,6 +69,10 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			return nil
 		}
 		if t.p.letters != nil && delta.Counts.Results[Bad] > 0 {
+			if !t.sent() {
+				t.totals.discard()
+				return context.Canceled // it was let go of while the dead letter took nothing
+			}
 			if err := t.insist(ctx, holdLetter, func() error { return t.p.letters.Flush(ctx) }); err != nil {
 				return err
 			}
@@ -92,6 +96,14 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			return another
 		}
 	}
+}
+
+// sent waits until the bad records that are folded are handed to the dead
+// letter; false where some were not, since the partition is let go of.
+func (t *task) sent() bool {
+	t.sending.Lock()
+	defer t.sending.Unlock()
+	return !t.unsent
 }
 
 // lookInterval is how often, and lookTimeout for how long, it is looked whether

@@ -506,9 +506,15 @@ type fakeLetters struct {
 	sent    []BadRecord
 	stored  int
 	refuses error
+	takes   func() error // called by Send, before the record is in
 }
 
 func (l *fakeLetters) Send(_ context.Context, b BadRecord) error {
+	if l.takes != nil {
+		if err := l.takes(); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.Record.Value = bytes.Clone(b.Record.Value)

@@ -213,18 +213,20 @@ func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch, sh
 		gained := active.Counts
 		full := active.fills(int64(t.p.options.ApplyRecords), share)
 		t.totals.touch()
+		t.sending.Lock() // before an apply can take them: it waits for their letters
 		t.totals.mu.Unlock()
 
 		gained.subtract(before)
 		t.session.add(gained)
 		t.share.Store(math.Float64bits(t.recent.share()))
+		rejected := t.rejectAll(ctx, batch, bad)
+		t.unsent = rejected != nil
+		t.sending.Unlock()
 		if err != nil {
 			return fmt.Errorf("%w of partition %d: %w", errGuard, t.partition, err)
 		}
-		for _, b := range bad {
-			if err := t.reject(ctx, &batch.Records[b.index], b.outcome); err != nil {
-				return err
-			}
+		if rejected != nil {
+			return rejected
 		}
 		if full {
 			select {
@@ -237,6 +239,16 @@ func (t *task) foldBatch(ctx context.Context, decoder *Decoder, batch *Batch, sh
 		}
 		from = to
 	}
+}
+
+// rejectAll rejects the bad records of a slice. Its error is ctx's.
+func (t *task) rejectAll(ctx context.Context, batch *Batch, bad []badAt) error {
+	for _, b := range bad {
+		if err := t.reject(ctx, &batch.Records[b.index], b.outcome); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reject logs a bad record and hands it to the dead letter.

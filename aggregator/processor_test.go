@@ -561,6 +561,59 @@ func TestDeadLetterBeforePosition(t *testing.T) {
 	}
 }
 
+// TestDeadLetterWhileItIsSent: an apply that comes between the folding of a bad
+// record and its letter waits for the letter.
+func TestDeadLetterWhileItIsSent(t *testing.T) {
+	r := newRig(t, 2)
+	sending, goOn := make(chan struct{}), make(chan struct{})
+	r.letters.takes = func() error {
+		close(sending)
+		<-goOn
+		return nil
+	}
+	r.start(0, 1)
+	r.caughtUp(0)
+	r.caughtUp(1)
+	r.log.produce(0, sale(1, "5.00"), `{"userId":"U-1"`)
+	<-sending
+	for n := range int64(20) { // the other one applies again and again meanwhile
+		r.log.produce(1, sale(1, "1"))
+		r.until(1, "stored", func(PartitionStatus) bool { return r.stored(1) > n })
+	}
+	if at := r.stored(0); at != 0 {
+		t.Errorf("position %d is stored, and the letter of record 1 is not sent", at)
+	}
+	close(goOn)
+	r.caughtUp(0)
+	r.until(0, "stored", func(PartitionStatus) bool { return r.stored(0) == 2 })
+	r.stop()
+	if r.letters.stored != 1 {
+		t.Errorf("%d letters are stored, want 1", r.letters.stored)
+	}
+}
+
+// TestDeadLetterNotSent: a partition that is let go of while the dead letter
+// takes nothing stores no position past what it did not take.
+func TestDeadLetterNotSent(t *testing.T) {
+	r := newRig(t, 1)
+	r.letters.takes = func() error { return errors.New("not now") }
+	r.start(0)
+	r.log.produce(0, sale(1, "5.00"), `{"userId":"U-1"`)
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "not now") })
+	r.stop()
+	if at := r.stored(0); at != 0 {
+		t.Errorf("position %d is stored, and the letter of record 1 is not", at)
+	}
+	r.letters.takes = nil
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":1,"revenue":5}`)
+	r.stop()
+	if len(r.letters.sent) != 1 || r.letters.stored != 1 {
+		t.Errorf("dead letters: %+v", r.letters.sent)
+	}
+}
+
 // TestK12StalledApply: a write that takes very long holds up neither answers nor
 // other partitions; what is folded meanwhile is bounded, and nothing is lost.
 func TestK12StalledApply(t *testing.T) {

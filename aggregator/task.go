@@ -33,6 +33,9 @@ type task struct {
 	unread    error              // why no snapshot could be read; of run alone
 	told      Commit             // of the newest snapshot, as the group took it last; of whoever publishes
 
+	sending sync.Mutex // held from when records are folded until the bad ones are handed to the dead letter
+	unsent  bool       // some were not; under sending
+
 	vouched atomic.Int64 // all before this offset is surely of the state's topic
 
 	mu          sync.Mutex // guards what status shows
@@ -153,6 +156,9 @@ func (t *task) work(ctx context.Context, store Store) error {
 	owner := t.owner
 	t.working = working
 	t.mu.Unlock()
+	t.sending.Lock()
+	t.unsent = false
+	t.sending.Unlock()
 	t.totals.open(store, owner.Epoch())
 	t.set(CatchingUp)
 	folding, cancel := context.WithCancel(ctx)
