@@ -61,14 +61,9 @@ func (s *Server) notReady() (why []string) {
 		}
 		why = append(why, b.sentence())
 	}
-	for _, m := range view.Members {
-		if m.ID != view.Member {
-			continue
-		}
-		for _, p := range slices.Sorted(slices.Values(m.Partitions)) {
-			if !here[p] {
-				why = append(why, because(fmt.Sprintf("partition %d has not begun", p), view.Problem))
-			}
+	for _, p := range slices.Sorted(slices.Values(view.Own)) {
+		if !here[p] {
+			why = append(why, because(fmt.Sprintf("partition %d has not begun", p), view.Problem))
 		}
 	}
 	return why

@@ -34,6 +34,7 @@ type View struct {
 	Member     string   // this member's id, "" before the first assignment
 	Generation int32    // of the assignment
 	Assigned   bool     // the first assignment has come, be it an empty one
+	Own        []int32  // partitions of this member, also where Members is not of this assignment yet
 	Silent     bool     // no heartbeat was answered for a session timeout
 	Problem    string   // why the member is not in the group now, "" where it is or nothing is known
 	Partitions int32    // of the topic as it is now, 0 until that is known

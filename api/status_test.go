@@ -113,10 +113,13 @@ func TestReadiness(t *testing.T) {
 	ready(503, "not_ready", "partition 0 is catching up: 90 records behind", "partition 1 is paused: the disk is full")
 	m.reader.drop(0)
 	m.reader.drop(1)
+	// A static member that came back is in the table under the id of its former
+	// self.
+	m.group.set(func(v *View) { v.Own, v.Members = []int32{0, 1}, []Member{{ID: "former", Partitions: []int32{0, 1}}} })
 	ready(503, "not_ready", "partition 0 has not begun", "partition 1 has not begun")
 	m.group.set(func(v *View) { v.Problem = "no broker answers" })
 	ready(503, "not_ready", "partition 0 has not begun: no broker answers", "partition 1 has not begun: no broker answers")
-	m.group.set(func(v *View) { v.Members, v.Problem = []Member{{ID: v.Member}}, "" })
+	m.group.set(func(v *View) { v.Own, v.Members, v.Problem = nil, []Member{{ID: v.Member}}, "" })
 	ready(200, "ready") // a member without partitions
 	m.group.set(func(v *View) { v.Silent = true })
 	ready(503, "not_ready", "no heartbeat")

@@ -60,7 +60,7 @@ func (m *membership) View() api.View {
 	}
 	s := group.Status()
 	v.Member, v.Assigned, v.Silent, v.Problem = s.MemberID, s.Assigned, s.Silent, s.Problem
-	v.Generation = s.Generation
+	v.Generation, v.Own = s.Generation, s.Partitions
 	for _, member := range s.Members {
 		v.Members = append(v.Members, api.Member{ID: member.ID, Address: member.Address, Partitions: member.Partitions})
 	}

@@ -15,6 +15,7 @@ type Status struct {
 	// process's clock. The group may have given the partitions to others.
 	Silent        bool
 	LastHeartbeat time.Time // when the last one that was answered was sent
+	Partitions    []int32   // of this member, by the last assignment
 	Members       []Member  // of the whole group, idle ones too, by id
 	Problem       string    // why the member is not in the group now, "" where it is
 }
@@ -218,6 +219,6 @@ func (g *Group) Status() Status {
 	return Status{
 		MemberID: s.member, Generation: s.generation, Assigned: s.isAssigned,
 		Silent:        s.isAssigned && time.Since(s.heard) > g.cfg.sessionTimeout(),
-		LastHeartbeat: s.heard, Members: s.members, Problem: s.trouble,
+		LastHeartbeat: s.heard, Partitions: s.partitions, Members: s.members, Problem: s.trouble,
 	}
 }
