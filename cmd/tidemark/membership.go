@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,8 @@ type membership struct {
 	metrics   *api.Metrics
 	processor *aggregator.Processor
 	group     atomic.Pointer[kafka.Group]
+	crowded   func() // called once where the group has other members; may be nil
+	told      sync.Once
 }
 
 var (
@@ -37,6 +40,9 @@ func (m *membership) enter(ctx context.Context, client *kafka.Client) error {
 // Assigned hears of a rebalance.
 func (m *membership) Assigned(_ int32, _ string, _ []int32, took time.Duration) {
 	m.metrics.Rebalanced(took.Seconds())
+	if group := m.group.Load(); m.crowded != nil && group != nil && len(group.Status().Members) > 1 {
+		m.told.Do(m.crowded)
+	}
 }
 
 // Committed asks for the group's commits. Tasks exist once the group does.

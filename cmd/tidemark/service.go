@@ -107,6 +107,12 @@ func (s *service) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, snapshots.Close()) }()
 
 	group := &membership{id: s.cfg.Kafka.GroupID, metrics: s.metrics}
+	if s.cfg.Snapshots.URL == "" {
+		group.crowded = func() {
+			s.log.Warn("the group has other members, and snapshots.url is empty: a partition that moves will be paused; " +
+				"set snapshots.url to one place for all members")
+		}
+	}
 	processor := aggregator.NewProcessor(aggregator.Parts{
 		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder,
 		Snapshots: snapshots, Seeds: aggregator.NewSeeds(seeder, snapshots, snapshots.workspace),
