@@ -37,6 +37,7 @@ type Kafka struct {
 	BootstrapServers []string      `koanf:"bootstrap.servers"` // host:port
 	GroupID          string        `koanf:"group.id"`
 	GroupInstanceID  string        `koanf:"group.instance.id"`
+	LeaveOnShutdown  string        `koanf:"leave_on_shutdown"` // auto, true, false
 	AutoOffsetReset  string        `koanf:"auto.offset.reset"` // earliest, latest, error
 	IsolationLevel   string        `koanf:"isolation.level"`   // read_committed, read_uncommitted
 	SessionTimeout   time.Duration `koanf:"session.timeout.ms"`

@@ -46,6 +46,8 @@ var keys = []key{
 		"The name of this member for static membership: it keeps its partitions over a restart shorter than the session timeout. Each member needs its own."},
 	{"kafka/session.timeout.ms", millis(100, math.MaxInt32), "45000", "ms",
 		"After this long without a heartbeat the group gives this member's partitions to others. The brokers have limits of their own for it (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."},
+	{"kafka/leave_on_shutdown", words("auto", "true", "false"), "auto", "",
+		"Whether the member leaves the group when it ends, so that its partitions go to others at once (`true`), or stays, so that they wait for it up to the session timeout (`false`). `auto`: a member with a `group.instance.id` stays, one without leaves."},
 	{"kafka/security.protocol", words("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), "PLAINTEXT", "",
 		"How the brokers are spoken to: `SSL` encrypts, `SASL` logs in."},
 	{"kafka/sasl.mechanism", words("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "", "",

@@ -39,6 +39,9 @@ func (p *program) check() *cobra.Command {
 				return err
 			}
 			steps := []checked{{Step: "configuration", Object: file, OK: true, Detail: "is whole"}}
+			for _, warning := range kafkaConfig(cfg, nil, "").Warnings() {
+				steps = append(steps, checked{Step: "warning", Object: file, OK: true, Detail: warning})
+			}
 			if connect {
 				more, err := p.tryAll(cmd.Context(), cfg)
 				if err != nil {

@@ -230,6 +230,31 @@ func TestO04CheckAndServeAgree(t *testing.T) {
 	}
 }
 
+// TestK14CheckWarnsOfARandomID, and of no other; leaving at the end is a word
+// of the configuration that YAML takes for a boolean.
+func TestK14CheckWarnsOfARandomID(t *testing.T) {
+	const head = "query: SELECT userId, sum(revenue) AS revenue FROM sales GROUP BY userId\nkafka:\n  bootstrap.servers: [127.0.0.1:9]\n  group.id: g\n"
+	for _, leave := range []string{"", "true", "false", "auto", `"true"`} {
+		for id, warned := range map[string]bool{"agg-7c9f8d5b6-x2x4z": true, "agg-0": false, "": false} {
+			text := head
+			if leave != "" {
+				text += "  leave_on_shutdown: " + leave + "\n"
+			}
+			if id != "" {
+				text += "  group.instance.id: " + id + "\n"
+			}
+			status, stdout, stderr := tidemark(t, nil, "check", "-c", writeConfig(t, text))
+			if status != exitDone || strings.Contains(stdout, "looks random") != warned {
+				t.Errorf("leave %q, id %q: status %d, %s%s", leave, id, status, stdout, stderr)
+			}
+		}
+	}
+	if status, _, stderr := tidemark(t, nil, "check", "-c", writeConfig(t, head+"  leave_on_shutdown: yes\n")); status != exitUsage ||
+		!strings.Contains(stderr, "leave_on_shutdown") || !strings.Contains(stderr, "one of auto, true, false") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+}
+
 // TestO08CheckConnectSaysWhere: a broker that is not there fails its step.
 func TestO08CheckConnectSaysWhere(t *testing.T) {
 	path := writeConfig(t, "query: SELECT userId, sum(revenue) AS revenue FROM sales GROUP BY userId\n"+

@@ -80,6 +80,9 @@ func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
 	tuneGC()
 	s.log.Info("answering over HTTP", "url", s.url())
+	for _, warning := range kafkaConfig(s.cfg, s.log, "").Warnings() {
+		s.log.Warn(warning)
+	}
 
 	states, err := openStates(s.cfg, s.log)
 	if err != nil {
@@ -257,7 +260,7 @@ func kafkaConfig(cfg *config.Config, log *slog.Logger, address string) kafka.Con
 	}
 	return kafka.Config{
 		Brokers: k.BootstrapServers, Topic: cfg.Definition.Topic,
-		GroupID: k.GroupID, GroupInstanceID: k.GroupInstanceID, SessionTimeout: k.SessionTimeout,
+		GroupID: k.GroupID, GroupInstanceID: k.GroupInstanceID, SessionTimeout: k.SessionTimeout, LeaveOnShutdown: k.LeaveOnShutdown,
 		SecurityProtocol: k.SecurityProtocol, IsolationLevel: k.IsolationLevel,
 		SASL:    kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: password},
 		TLS:     kafka.TLS{CAFile: k.SSLCA, CertFile: k.SSLCertificate, KeyFile: k.SSLKey},

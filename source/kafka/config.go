@@ -23,6 +23,7 @@ type Config struct {
 	GroupID         string
 	GroupInstanceID string        // static membership where not empty
 	SessionTimeout  time.Duration // 0 is DefaultSessionTimeout
+	LeaveOnShutdown string        // LeaveAuto where empty, LeaveTrue, LeaveFalse
 
 	SecurityProtocol string // PLAINTEXT where empty, SSL, SASL_PLAINTEXT, SASL_SSL
 	SASL             SASL
@@ -102,6 +103,9 @@ func (c Config) Validate() error {
 	}
 	if t := c.sessionTimeout(); t < leastSession {
 		wrong("session.timeout.ms is %d: at least %d is needed", t.Milliseconds(), leastSession.Milliseconds())
+	}
+	if !slices.Contains([]string{"", LeaveAuto, LeaveTrue, LeaveFalse}, c.LeaveOnShutdown) {
+		wrong("leave_on_shutdown %q: one of auto, true, false is wanted", c.LeaveOnShutdown)
 	}
 	if c.SecurityProtocol != "" && !slices.Contains(protocols, c.SecurityProtocol) {
 		wrong("security.protocol %q: one of %s is wanted", c.SecurityProtocol, strings.Join(protocols, ", "))

@@ -97,7 +97,7 @@ var ErrInstanceFenced = errors.New("another process uses the same group.instance
 var errOldMembers = errors.New("group has members without the cooperative protocol")
 
 // Run is a member of the group until ctx ends; then it lets go of all
-// partitions, leaves, unless the membership is static, and returns nil. Brokers
+// partitions, leaves where Config.LeaveOnShutdown says so, and returns nil. Brokers
 // that are away, and a topic that does not exist, are waited for. The error is
 // ErrInstanceFenced.
 func (g *Group) Run(ctx context.Context, h Handler) error {
@@ -303,8 +303,12 @@ func (g *Group) keepsFromOthers() bool {
 }
 
 // close leaves the group, where sarama is one of its members still, and closes
-// the connections.
+// the connections. At the end of the process the member may stay.
 func (g *Group) close(ctx context.Context, group sarama.ConsumerGroup, dial *dialer) {
+	ending := ctx.Err() != nil
+	if ending && !g.cfg.leaves() {
+		dial.sever() // sarama would leave where the membership is dynamic
+	}
 	done := make(chan error, 1)
 	go func() { done <- group.Close() }()
 	limit := time.NewTimer(leaveTimeout)
@@ -320,12 +324,16 @@ func (g *Group) close(ctx context.Context, group sarama.ConsumerGroup, dial *dia
 	if err != nil {
 		g.log.Debug("leave the group", "err", err)
 	}
+	if ending && g.cfg.static() {
+		g.leave(ctx) // sarama does not
+	}
 }
 
-// leave takes this process out of the group. A static member stays, so that it
-// comes back to its partitions without a rebalance.
+// leave takes this process out of the group, unless it is to stay: then it
+// comes back to its partitions without a rebalance, or the group misses it
+// after the session timeout.
 func (g *Group) leave(ctx context.Context) {
-	if g.cfg.GroupInstanceID != "" {
+	if !g.cfg.leaves() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
