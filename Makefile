@@ -88,7 +88,7 @@ $(LINT):
 	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 
 .PHONY: generate
-generate: ## Write the generated files anew (docs/configuration.md, golden files)
+generate: ## Write the generated files anew (docs/configuration.md, docs/troubles.md, golden files)
 	go generate ./...
 
 .PHONY: clean-tree
