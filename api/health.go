@@ -87,5 +87,8 @@ func (s *Server) degraded() (why []string) {
 	return why
 }
 
-// lag is how many records a partition is behind the readable end.
-func lag(st *aggregator.PartitionStatus) int64 { return max(0, st.End-st.Position) }
+// lag is how many records a partition is behind the readable end. Those that
+// retention has removed are no lag: they will never be read.
+func lag(st *aggregator.PartitionStatus) int64 {
+	return max(0, st.End-max(st.Position, st.LogStart))
+}

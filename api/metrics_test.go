@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -136,4 +137,25 @@ func TestWatchesAndHangUpsAreCounted(t *testing.T) {
 	eventually(t, "the watch is counted while it goes on", func() bool {
 		return strings.Contains(m.get("/metrics").body, `tidemark_http_request_seconds_count{code="200",route="/v1/aggregates/{key}/watch"} 1`)
 	})
+}
+
+// TestK15LagIsWhatCanBeRead: from the position, or the log's start where that
+// is higher, to the readable end; never below zero.
+func TestK15LagIsWhatCanBeRead(t *testing.T) {
+	m, _ := measured(t)
+	for _, c := range []struct{ position, start, end, lag int64 }{
+		{0, 0, 0, 0}, {11, 0, 11, 0}, {3, 0, 11, 8}, {40, 40, 40, 0},
+		{30, 40, 40, 0}, // all that was missing has expired
+		{30, 40, 45, 5}, // a gap, and five records behind it
+		{500, 900, 1000, 100},
+		{50, 0, 40, 0}, // the log has lost its tail
+	} {
+		m.reader.change(2, func(s *aggregator.PartitionStatus) { s.Position, s.LogStart, s.End = c.position, c.start, c.end })
+		if got, want := m.get("/v1/status").body, fmt.Sprintf(`"position":%d,"high_watermark":%d,"log_start":%d,"lag":%d,`, c.position, c.end, c.start, c.lag); !strings.Contains(got, want) {
+			t.Errorf("the status lacks %s: %s", want, got)
+		}
+		if got, want := m.get("/metrics").body, fmt.Sprintf(`tidemark_lag_records{partition="2",topic="sales"} %d`+"\n", c.lag); !strings.Contains(got, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
 }
