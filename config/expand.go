@@ -60,6 +60,7 @@ type expansion struct {
 	expanded bool  // something came from the environment, or from a default
 	unset    []use // variables with neither
 	bad      int   // byte offset of a ${ that is no variable, else -1
+	nested   int   // byte offset of a variable whose default holds ${, else -1
 }
 
 // use is a variable in a text.
@@ -73,7 +74,7 @@ type use struct {
 // nothing gives nothing. $${ becomes ${. What comes in is not expanded again.
 // For unset variables it puts placeholder in.
 func expand(text string, getenv func(string) (string, bool), placeholder string) expansion {
-	e := expansion{bad: -1}
+	e := expansion{bad: -1, nested: -1}
 	var out strings.Builder
 	for at := 0; ; {
 		i := strings.Index(text[at:], "${")
@@ -99,6 +100,9 @@ func expand(text string, getenv func(string) (string, bool), placeholder string)
 			continue
 		}
 		name, fallback, hasDefault := strings.Cut(m[2:len(m)-1], ":")
+		if e.nested < 0 && strings.Contains(fallback, "${") {
+			e.nested = i // it would end at the inner }
+		}
 		value, ok := getenv(name)
 		switch {
 		case ok:

@@ -36,7 +36,7 @@ var keys = []key{
 
 	{"kafka/bootstrap.servers", listOf[string](hostPort(false), true), "", "",
 		"The brokers that are asked first, as `host:port`. Required."},
-	{"kafka/group.id", textKind(), "", "",
+	{"kafka/group.id", groupKind(), "", "",
 		"The consumer group. Members with one group share the partitions of the topic. Required."},
 	{"kafka/auto.offset.reset", words("earliest", "latest", "error"), "earliest", "",
 		"Where a partition begins for which there is neither state nor a history cut: at its beginning, at its end, or not at all (`serve` ends with an error). It is resolved to a number once and kept with the state. A partition that appears later begins at its beginning."},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // zones are the same on every machine, also in an empty container
+	"unicode"
 
 	"tidemark/event"
 )
@@ -52,7 +53,19 @@ func textKind() kind {
 
 func fileKind() kind {
 	k := textKind()
-	k.name, k.file = "path", true
+	k.name, k.want, k.file = "path", "a path", true
+	k.parse = func(s string) (any, bool) { return s, !strings.ContainsRune(s, 0) }
+	return k
+}
+
+// groupKind is the name of a consumer group. Kafka takes any; one that cannot
+// be seen is a mistake.
+func groupKind() kind {
+	k := textKind()
+	k.want = "a name on one line, with more than blanks in it"
+	k.parse = func(s string) (any, bool) {
+		return s, strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, unicode.IsControl)
+	}
 	return k
 }
 

@@ -68,7 +68,7 @@ func TestDefaults(t *testing.T) {
 		Kafka: Kafka{
 			BootstrapServers: []string{"localhost:9092"}, GroupID: "g",
 			AutoOffsetReset: "earliest", IsolationLevel: "read_committed", SessionTimeout: 45 * time.Second,
-			SecurityProtocol: "PLAINTEXT", Partitioner: "auto",
+			SecurityProtocol: "PLAINTEXT", Partitioner: "auto", LeaveOnShutdown: "auto",
 		},
 		OnGap: "stop",
 		State: State{
@@ -111,6 +111,7 @@ kafka:
   isolation.level: read_uncommitted
   group.instance.id: member-1
   session.timeout.ms: 6000
+  leave_on_shutdown: True
   security.protocol: sasl_ssl
   sasl.mechanism: scram-sha-512
   sasl.username: me
@@ -169,7 +170,7 @@ log: {level: DEBUG, format: json}
 	want := &Config{
 		File: cfg.File, Query: cfg.Query, Definition: cfg.Definition, Program: cfg.Program,
 		Kafka: Kafka{
-			BootstrapServers: []string{"kafka-1.example:9093", "[::1]:9093"}, GroupID: "2024", GroupInstanceID: "member-1",
+			BootstrapServers: []string{"kafka-1.example:9093", "[::1]:9093"}, GroupID: "2024", GroupInstanceID: "member-1", LeaveOnShutdown: "true",
 			AutoOffsetReset: "latest", IsolationLevel: "read_uncommitted", SessionTimeout: 6 * time.Second,
 			SecurityProtocol: "SASL_SSL", SASLMechanism: "SCRAM-SHA-512", SASLUsername: "me",
 			SASLPassword: NewSecret("from a file"), SASLPasswordFile: filepath.Join(dir, "password"),

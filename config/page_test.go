@@ -114,8 +114,7 @@ One whole JSON object in UTF-8, a byte order mark before it allowed; the same ru
 - **Names** match exactly, never by case. A name that the query reads may not be there twice. Fields that it does not read may hold anything
   that is JSON, up to 10000 arrays and objects deep.
 - **Numbers**: JSON's, with exponents, or the same as a text. At most 38 digits before and after the point, zeros at the ends not counted.
-- **Timestamps**: RFC 3339 with ` + "`T`" + ` or a blank between date and time, with or without seconds, with up to nine digits behind them, and ` + "`Z`, `+02:00`,\n  `+0200`" + `
-  or no zone, which is ` + "`events.timestamp_zone`" + ` then. Or a number, also as a text, of seconds since 1970 from 10⁸ on, milliseconds from 10¹¹,
+- **Timestamps**: RFC 3339 with ` + "`T`" + ` or a blank between date and time, with or without seconds, with up to nine digits behind them, and ` + "`Z`, `+02:00`,\n  `+0200`" + ` or no zone, which is ` + "`events.timestamp_zone`" + ` then. Or a number, also as a text, of seconds since 1970 from 10⁸ on, milliseconds from 10¹¹,
   microseconds from 10¹⁴ or nanoseconds from 10¹⁷. A date without a time is none.
 - **Null**: for a sum, a minimum, a maximum, an average or a key a bad record, unless the query says what it is, as ` + "`COALESCE(x, 0)`" + ` does; absent for
   ` + "`count`, `first`, `last` and `collect_set`" + `.

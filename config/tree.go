@@ -318,6 +318,10 @@ func reason(err error) error {
 
 // expand replaces the variables in a scalar and reports those that are unset.
 func (r *reader) expand(n *yaml.Node, p *place) (expansion, bool) {
+	if n.Style&yaml.TaggedStyle != 0 && (!strings.HasPrefix(n.Tag, "!!") || n.Tag == "!!binary") {
+		r.problem(n.Line, "the value has the tag %s, which is not read: write it out, or as ${NAME} or, of a secret, file:PATH", n.Tag)
+		return expansion{}, false
+	}
 	text := r.veil.lift(n.Value)
 	e := expand(text, r.getenv, "unset")
 	line := func(offset int) int {
@@ -328,6 +332,10 @@ func (r *reader) expand(n *yaml.Node, p *place) (expansion, bool) {
 	}
 	if e.bad >= 0 {
 		r.problem(line(e.bad), "${ is not followed by a variable: ${NAME} or ${NAME:default} is wanted, or $${ for a plain ${")
+		return e, false
+	}
+	if e.nested >= 0 {
+		r.problem(line(e.nested), "a default holds ${: variables do not stand within each other, and a default ends at the first }")
 		return e, false
 	}
 	if len(e.unset) > 0 && !r.allowUnset {
