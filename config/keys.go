@@ -111,7 +111,7 @@ var keys = []key{
 
 	{"state/dir", fileKind(), "./tidemark-data", "",
 		"The folder of the state, one directory in it for each partition."},
-	{"state/memory", size(1<<20, math.MaxInt64), "512MiB", "bytes",
+	{"state/memory", size(16<<20, math.MaxInt64), "512MiB", "bytes",
 		"One budget for the caches and write buffers of all partitions. Totals that wait for their batch take up to a quarter as much besides."},
 	{"state/min_free", size(0, math.MaxInt64), "256MiB", "bytes",
 		"Below this much free disk folding stops; reads go on, and folding resumes by itself."},

@@ -32,6 +32,19 @@ func Open(ctx context.Context, rawURL string, opts Options) (*Store, error) {
 	return newStore(b, name, opts), nil
 }
 
+// Validate says what of a URL can never be opened, as far as that is seen
+// without asking a store.
+func Validate(rawURL string) error {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "file" {
+		return nil // Open says more
+	}
+	query := u.Query()
+	query.Del("prefix")
+	_, err = folderRoot(u, query)
+	return err
+}
+
 func newStore(b bucket, name string, opts Options) *Store {
 	opts.complete()
 	return &Store{bucket: b, name: name, opts: opts, log: opts.Logger.With("store", name), slots: make(chan struct{}, opts.Transfers)}

@@ -212,6 +212,9 @@ func TestO04CheckAndServeAgree(t *testing.T) {
 		{strings.Replace(head, "sum(", "summ(", 1), "query:1:16:"},
 		{head + "history:\n  elasticsearch: {addresses: [http://127.0.0.1:9]}\n  cut: {mode: latest}\n", "history.elasticsearch.index"},
 		{head + "  session.timeout.ms: 3000\n", "session.timeout.ms is 3000"},
+		{head + "state: {memory: 1MiB}\n", "16 MiB or more"}, // what the store needs at least
+		{head + "snapshots: {url: 'file:///tmp/x?perfix=y'}\n", `parameter "perfix" is unknown`},
+		{head + "snapshots: {url: 'file:///tmp/x'}\nstate: {dir: !env DIR}\n", "the tag !env"},
 		{head + "http: {listen: ${LISTEN}, tokens: [${TOKEN}]}\n", "LISTEN"},
 	} {
 		path := writeConfig(t, c.text)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"tidemark/config"
+	"tidemark/snapshot"
 )
 
 func (p *program) serve() *cobra.Command {
@@ -50,6 +51,9 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 	}
 	if err := kafkaConfig(cfg, nil, "").Validate(); err != nil {
 		return nil, usageError{fmt.Errorf("%s: the settings of kafka: %w", file, err)}
+	}
+	if err := snapshot.Validate(cfg.Snapshots.URL); err != nil {
+		return nil, usageError{fmt.Errorf("%s: snapshots.url: %w", file, err)}
 	}
 	return cfg, nil
 }
