@@ -149,6 +149,7 @@ type memStates struct {
 	failing error
 	stalled chan struct{} // an apply waits for it, where not nil
 	applied chan struct{} // gets a token for each apply, where not nil
+	scanned func()        // called in a scan, at its first key, where not nil
 }
 
 // memState is what one partition has on disk.
@@ -329,7 +330,7 @@ func (s *memStore) Get(dst, key []byte) ([]byte, bool, error) {
 func (s *memStore) View() (View, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	return &memView{s.s.progress().Position, s.s.rows(s.m.program)}, nil
+	return &memView{s.s.progress().Position, s.s.rows(s.m.program), s.m.scanned}, nil
 }
 
 func (s *memStore) Keys() int64 {
@@ -360,6 +361,7 @@ func (s *memStore) Close() error {
 type memView struct {
 	position int64
 	rows     map[string][]byte
+	scanned  func()
 }
 
 func (v *memView) Position() (int64, error) { return v.position, nil }
@@ -373,6 +375,9 @@ func (v *memView) Get(dst, key []byte) ([]byte, bool, error) {
 
 func (v *memView) Scan(from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func([]byte, []byte) bool) {
+		if v.scanned != nil {
+			v.scanned()
+		}
 		for _, k := range slices.Sorted(maps.Keys(v.rows)) {
 			if k >= string(from) && !yield([]byte(k), v.rows[k]) {
 				return

@@ -705,3 +705,108 @@ func TestPlacementFollowsKeys(t *testing.T) {
 		t.Errorf("murmur2 keys: %b", s.Placement)
 	}
 }
+
+// TestQ08ScansHoldUpNoFolding: while ten listings stand in the middle of the
+// state, records are folded, applied and answered; each listing is of one
+// moment all the same.
+func TestQ08ScansHoldUpNoFolding(t *testing.T) {
+	const listings, users = 10, 100
+	r := newRig(t, 1)
+	r.tuning.ApplyRecords = 10
+	for user := range users {
+		r.log.produce(0, sale(user, "1"))
+	}
+	r.start(0)
+	r.caughtUp(0)
+	r.stop() // all of it is in the store
+	in, release := make(chan struct{}, listings), make(chan struct{})
+	r.states.mu.Lock()
+	r.states.scanned = func() {
+		select {
+		case in <- struct{}{}:
+			<-release
+		default: // one that is tried again
+		}
+	}
+	r.states.mu.Unlock()
+	r.start(0)
+	r.caughtUp(0)
+	pages := make(chan Page, listings)
+	for range listings {
+		go func() {
+			page, err := r.p.Scan(context.Background(), 0, nil, nil, 1000)
+			if err != nil {
+				t.Error(err)
+			}
+			pages <- page
+		}()
+	}
+	deadline := time.After(20 * time.Second)
+	for len(in) < listings {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-deadline:
+			t.Fatalf("%d listings have begun", len(in))
+		}
+	}
+	for range 5000 {
+		r.log.produce(0, sale(1, "1"))
+	}
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":5001,"revenue":5001}`)
+	if at := r.stored(0); at < users+4000 {
+		t.Errorf("applied up to %d while listings stand", at)
+	}
+	close(release)
+	for range listings {
+		page := <-pages
+		var sales int64
+		for _, e := range page.Entries {
+			var n, revenue int64
+			var user int
+			if _, err := fmt.Sscanf(render(t, r.program, e.Key, e.Total), `{"userId":%d,"sales":%d,"revenue":%d}`, &user, &n, &revenue); err != nil {
+				t.Fatal(err)
+			}
+			sales += n
+		}
+		if len(page.Entries) != users || sales != page.Position {
+			t.Errorf("a listing of %d keys and %d sales at position %d", len(page.Entries), sales, page.Position)
+		}
+	}
+}
+
+// TestK07AssignAndRevokeInAnyOrder: grants and revocations that come as fast as
+// they can, twice, and for partitions that are not held, change no total.
+func TestK07AssignAndRevokeInAnyOrder(t *testing.T) {
+	for seed := range uint64(10) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		r := newRig(t, 2)
+		r.tuning.ApplyRecords = 1 + rnd.IntN(20)
+		r.start()
+		for range 30 {
+			p := rnd.Int32N(2)
+			r.log.produce(p, mixed(rnd, rnd.IntN(20))...)
+			switch rnd.IntN(4) {
+			case 0:
+				r.p.Revoke(context.Background(), p)
+			case 1:
+				r.p.Revoke(context.Background(), p)
+				r.p.Assign(p)
+			default:
+				r.p.Assign(p)
+				r.p.Assign(p)
+			}
+		}
+		r.p.Assign(0)
+		r.p.Assign(1)
+		for p := range int32(2) {
+			r.caughtUp(p)
+		}
+		status := r.p.Status()
+		r.stop()
+		for p := range int32(2) {
+			r.straight(p, r.states.states[p], status[p].Counts)
+			r.notBeyondSnapshots(p)
+		}
+	}
+}
