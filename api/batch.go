@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -61,21 +62,11 @@ func (s *Server) batchKeys(body []byte) ([][]byte, error) {
 	if !utf8.Valid(body) {
 		return nil, badRequest("the body is not UTF-8")
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil || members == nil {
-		return nil, badRequest(`the body is not a JSON object such as {"keys":["23"]}: %v`, orText(err, "it is null"))
-	}
-	var raw []json.RawMessage
-	for name, value := range members {
-		if name != "keys" {
-			return nil, badRequest(`unknown member %q: the body is {"keys":[…]}`, name)
-		}
-		if err := json.Unmarshal(value, &raw); err != nil || raw == nil {
-			return nil, badRequest("keys is not an array")
-		}
-	}
+	raw, err := listed(body)
 	switch {
-	case members["keys"] == nil:
+	case err != nil:
+		return nil, err
+	case raw == nil:
 		return nil, badRequest(`the body has no keys: it is {"keys":[…]}`)
 	case len(raw) > maxKeys:
 		return nil, badRequest("%d keys are more than %d", len(raw), maxKeys)
@@ -93,11 +84,32 @@ func (s *Server) batchKeys(body []byte) ([][]byte, error) {
 	return keys, nil
 }
 
-func orText(err error, text string) string {
-	if err != nil {
-		return err.Error()
+// listed are the keys in a body {"keys":[…]}, nil where there are none. A name
+// that is there twice is refused: one of the two would be dropped.
+func listed(body []byte) (raw []json.RawMessage, err error) {
+	var whole json.RawMessage
+	if err := json.Unmarshal(body, &whole); err != nil {
+		return nil, badRequest(`the body is not a JSON object such as {"keys":["23"]}: %v`, err)
 	}
-	return text
+	d := json.NewDecoder(bytes.NewReader(body)) // whose errors are ruled out
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return nil, badRequest(`the body is not a JSON object such as {"keys":["23"]}, but another value`)
+	}
+	for d.More() {
+		name, err := d.Token()
+		switch {
+		case err != nil:
+			return nil, err
+		case name != "keys":
+			return nil, badRequest(`unknown member %q: the body is {"keys":[…]}`, name)
+		case raw != nil:
+			return nil, badRequest("keys is given twice")
+		}
+		if err := d.Decode(&raw); err != nil || raw == nil {
+			return nil, badRequest("keys is not an array")
+		}
+	}
+	return raw, nil
 }
 
 // keyTexts reads one key of a batch: a text, or an array of texts. A text that

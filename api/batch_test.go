@@ -46,6 +46,7 @@ func TestBadBatches(t *testing.T) {
 	for _, body := range []string{
 		"", "null", "[]", "{}", `{"keys":null}`, `{"keys":"23"}`, `{"keys":[23]}`, `{"keys":[null]}`, `{"keys":[["23","24"]]}`, `{"keys":[[]]}`,
 		`{"keys":[[23]]}`, `{"keys":[""]}`, `{"keys":["23"],"more":1}`, `{"Keys":["23"]}`, `{"keys":["23"]} x`, `{"keys":["23"`, "{\"keys\":[\"\xff\"]}",
+		`{"keys":["23"],"keys":["24"]}`, `{"keys":[],"k\u0065ys":["24"]}`, "\xef\xbb\xbf" + `{"keys":["23"]}`, `{"keys":["23",]}`, `{"keys":["23"]}{}`, "7", "\x1f\x8b",
 		`{"keys":["\ud800"]}`, `{"keys":["\ud800\ud800"]}`, `{"keys":["\udc00 x"]}`,
 		`{"keys":[` + strings.TrimSuffix(strings.Repeat(`"1",`, maxKeys+1), ",") + `]}`,
 	} {

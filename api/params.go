@@ -70,6 +70,11 @@ func (p *params) fail(format string, args ...any) {
 
 // readOptions reads numbers, partial and local.
 func (p *params) readOptions() (o readOptions) {
+	for _, name := range []string{"numbers", "partial", "local", "timeout"} {
+		if p.values.Has(name) && p.values.Get(name) == "" {
+			p.fail("%s is empty: leave it out, or give it a value", name)
+		}
+	}
 	switch v := p.values.Get("numbers"); v {
 	case "":
 	case "string":
