@@ -132,8 +132,7 @@ func TestReasonsAreOnThePage(t *testing.T) {
 	for _, fn := range funcs {
 		// What the expression of a reason may say: literals in it, in what was
 		// assigned to its variables here, and in the functions it calls.
-		var said func(e ast.Expr) []string
-		said = func(e ast.Expr) (all []string) {
+		said := func(e ast.Expr) (all []string) {
 			texts(e, func(s string) { all = append(all, s) })
 			ast.Inspect(e, func(n ast.Node) bool {
 				switch n := n.(type) {
