@@ -353,3 +353,22 @@ func FuzzReadTime(f *testing.F) {
 		}
 	})
 }
+
+// TestO11TheHostsZoneCountsForNothing: neither for texts without a zone, nor
+// for what is shown.
+func TestO11TheHostsZoneCountsForNothing(t *testing.T) {
+	host := time.Local
+	defer func() { time.Local = host }()
+	for _, name := range []string{"UTC", "Asia/Kathmandu", "America/St_Johns", "Pacific/Kiritimati"} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Local = zone
+		for _, text := range []string{"2025-06-03 10:00:05", "2025-06-03T10:00:05", "2025-06-03T10:00:05Z", "1748944805"} {
+			if got, reason := ParseTime([]byte(text), nil); reason != OK || got.String() != "2025-06-03T10:00:05.000Z" {
+				t.Errorf("on a host in %s, %s is %v %v", name, text, got, reason)
+			}
+		}
+	}
+}
