@@ -30,7 +30,8 @@ test: unit integration ## All tests: Go's with the race detector, then those on 
 
 .PHONY: unit
 unit: ## The Go tests with the race detector; no server is needed
-	go test -race ./...
+	go test -race $$(go list ./... | grep -v /bench$$)
+	go test ./bench
 
 .PHONY: integration
 integration: setup ## The tests on a real Kafka and a real search node

@@ -59,6 +59,7 @@ const (
 // member; what others cannot say is noted in what is gathered.
 func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered, error) {
 	view := s.group.View()
+	s.knowledge.heed(&view)
 	owner, partitions := view.owners()
 	g := &gathered{
 		partitions: partitions,

@@ -42,10 +42,21 @@ func (st *standing) trusted() bool {
 func (st *standing) placed() placed { return placed{st.Placement, st.Partitions} }
 
 // knowledge is what this process has learnt of the placement in partitions,
-// its own and others'. Sets only shrink.
+// its own and others'. Sets only shrink. A member that was silent for a session
+// timeout forgets: others have folded on, and it was told of nothing.
 type knowledge struct {
-	mu sync.Mutex
-	of []placed // by partition; the zero placed where nothing is known
+	mu     sync.Mutex
+	of     []placed // by partition; the zero placed where nothing is known
+	lapses int
+}
+
+// heed forgets where the member was, or is, out of touch with the group.
+func (k *knowledge) heed(view *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if view.Silent || view.Lapses != k.lapses {
+		k.of, k.lapses = nil, view.Lapses
+	}
 }
 
 // learn takes in standings.

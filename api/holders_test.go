@@ -133,3 +133,20 @@ func TestKnowledge(t *testing.T) {
 		t.Error("a set has grown")
 	}
 }
+
+// What was known before a silence says nothing of what others have folded
+// meanwhile: a key may be anywhere again.
+func TestKnowledgeEndsWithASilence(t *testing.T) {
+	of := []standing{{Partition: 0, Partitions: 4, Placement: 1 << aggregator.Murmur2, Answers: true}}
+	for _, c := range []struct {
+		view  View
+		known bool
+	}{{View{}, true}, {View{Generation: 7}, true}, {View{Silent: true}, false}, {View{Lapses: 1}, false}} {
+		k := &knowledge{}
+		k.learn(of)
+		k.heed(&c.view)
+		if h := newHolders(k, nil, 4); (h.known[0] != placed{}) != c.known {
+			t.Errorf("%+v: partition 0 is known as %+v", c.view, h.known[0])
+		}
+	}
+}

@@ -48,6 +48,7 @@ func (l *local) standings(view *View, of []int32) []standing {
 func (l *local) begin(of []int32) (answer, *holders) {
 	view := l.group.View()
 	_, partitions := view.owners()
+	l.knowledge.heed(&view)
 	a := answer{Standings: l.standings(&view, of)}
 	l.knowledge.learn(a.Standings)
 	return a, newHolders(l.knowledge, a.Standings, partitions)

@@ -36,6 +36,7 @@ type View struct {
 	Assigned   bool     // the first assignment has come, be it an empty one
 	Own        []int32  // partitions of this member, also where Members is not of this assignment yet
 	Silent     bool     // no heartbeat was answered for a session timeout
+	Lapses     int      // how often it was silent until the next assignment
 	Problem    string   // why the member is not in the group now, "" where it is or nothing is known
 	Partitions int32    // of the topic as it is now, 0 until that is known
 	Members    []Member // all of the group, idle ones too

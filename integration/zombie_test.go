@@ -164,7 +164,7 @@ func TestASleeperHasNothingToSay(t *testing.T) {
 			} else if !r.Complete {
 				break // of this member alone: it says that there is more
 			} else if sales, _ := r.Row["sales"].(float64); int64(sales) < want {
-				t.Errorf("user %d has %v sales by the sleeper%s at %v, and had %d by the heir before", user, sales, query, r.Positions, want)
+				t.Errorf("user %d has %v sales by the sleeper%s at %v, and had %d by the heir before: %+v", user, sales, query, r.Positions, want, r)
 			}
 		}
 		mu.Lock()

@@ -66,7 +66,7 @@ func (m *membership) View() api.View {
 	}
 	s := group.Status()
 	v.Member, v.Assigned, v.Silent, v.Problem = s.MemberID, s.Assigned, s.Silent, s.Problem
-	v.Generation, v.Own = s.Generation, s.Partitions
+	v.Generation, v.Own, v.Lapses = s.Generation, s.Partitions, s.Lapses
 	for _, member := range s.Members {
 		v.Members = append(v.Members, api.Member{ID: member.ID, Address: member.Address, Partitions: member.Partitions})
 	}

@@ -14,6 +14,7 @@ type Status struct {
 	// Silent: no heartbeat was answered for a session timeout, by this
 	// process's clock. The group may have given the partitions to others.
 	Silent        bool
+	Lapses        int       // how often the member was silent until the next assignment
 	LastHeartbeat time.Time // when the last one that was answered was sent
 	Partitions    []int32   // of this member, by the last assignment
 	Members       []Member  // of the whole group, idle ones too, by id
@@ -33,6 +34,7 @@ type state struct {
 	told       []int32   // the partitions that it called this member's
 	heard      time.Time
 	lapsed     bool // nothing was heard for a session timeout before the last assignment
+	lapses     int
 	trouble    string
 }
 
@@ -134,6 +136,7 @@ func (s *state) assigned(now time.Time, session time.Duration, generation int32,
 	}
 	if s.isAssigned && now.Sub(s.heard) > session {
 		s.lapsed = true
+		s.lapses++
 	}
 	if s.joining.After(s.heard) {
 		s.heard = s.joining // it was answered
@@ -218,7 +221,7 @@ func (g *Group) Status() Status {
 	defer s.mu.Unlock()
 	return Status{
 		MemberID: s.member, Generation: s.generation, Assigned: s.isAssigned,
-		Silent:        s.isAssigned && time.Since(s.heard) > g.cfg.sessionTimeout(),
-		LastHeartbeat: s.heard, Partitions: s.partitions, Members: s.members, Problem: s.trouble,
+		Silent: s.isAssigned && time.Since(s.heard) > g.cfg.sessionTimeout(),
+		Lapses: s.lapses, LastHeartbeat: s.heard, Partitions: s.partitions, Members: s.members, Problem: s.trouble,
 	}
 }

@@ -65,7 +65,9 @@ func TestK14LeaveOnShutdown(t *testing.T) {
 			testkit.Eventually(t, settle, func() bool { return len(other.owns()) == 4 }, "the other has all")
 			cfg.LeaveOnShutdown, cfg.GroupInstanceID = c.leave, c.id
 			ending := joinGroup(t, cfg, l, "ending")
-			testkit.Eventually(t, settle, func() bool { return len(ending.owns()) == 2 && len(other.owns()) == 2 }, "two each")
+			testkit.Eventually(t, settle, func() bool {
+				return len(ending.owns()) == 2 && len(other.owns()) == 2 && ending.group.Status().Generation == other.group.Status().Generation
+			}, "two each, in one generation")
 			generation := other.group.Status().Generation
 			if err := ending.stop(); err != nil {
 				t.Fatal(err)
