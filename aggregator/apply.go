@@ -63,6 +63,8 @@ func (t *task) applyLoop(ctx context.Context) error {
 // one of the state, so that nothing of another topic gets in; then totals and
 // position go down in one batch.
 func (t *task) apply(ctx context.Context, store Store) error {
+	t.applying.Lock()
+	defer t.applying.Unlock()
 	for {
 		delta, next := t.totals.freeze()
 		if delta == nil {

@@ -32,10 +32,8 @@ func beginsAt(ctx context.Context, seeder Seeder, is Definition, topic Topic, pa
 		if !ours {
 			continue
 		}
-		if partition >= note.Partitions {
-			later = true
-			b.id.SeedPartitions = min(b.id.SeedPartitions, note.SeedPartitions)
-		}
+		later = later || partition >= note.Partitions
+		b.id.SeedPartitions = min(b.id.SeedPartitions, note.SeedPartitions) // one spread for all, also where the topic grew meanwhile
 		if note.Cut.Partitioner != "" {
 			partitioner = note.Cut.Partitioner // one for all: else a document could lie in two partitions, or none
 		}

@@ -130,6 +130,9 @@ func (t *task) awaitSeed(ctx context.Context, id Identity) error {
 		return t.seed(ctx, func(context.Context) ([]Identity, error) { return []Identity{id}, nil })
 	}
 	for d := minWait; ; d = min(2*d, maxWait) {
+		if t.p.topic.last().ID != id.TopicID {
+			return nil // created again: it is begun anew
+		}
 		_, err := t.p.snapshots.Newest(ctx, t.p.topic.last(), t.partition)
 		switch {
 		case err == nil:
@@ -153,6 +156,10 @@ func (t *task) seed(ctx context.Context, of func(context.Context) ([]Identity, e
 		ids, err := of(ctx)
 		if err != nil {
 			return err
+		}
+		if len(ids) == 0 { // somebody else has published the last of them, or the topic is another one
+			t.wait("")
+			return nil
 		}
 		began := time.Now()
 		seeds, err := t.p.seeds.Publish(ctx, ids, Telling{Waits: t.wait, Reads: t.reads})
@@ -205,6 +212,9 @@ func (t *task) shares(ctx context.Context) ([]Identity, error) {
 	own := t.identity
 	t.mu.Unlock()
 	for {
+		if topic = t.p.topic.last(); topic.ID != own.TopicID {
+			return nil, nil // created again: it is begun anew
+		}
 		commits, err := t.p.commits.Committed(ctx)
 		if err != nil {
 			t.wait(fmt.Sprintf("ask for the group's offsets: %v", err))
@@ -215,12 +225,14 @@ func (t *task) shares(ctx context.Context) ([]Identity, error) {
 		}
 		var ids []Identity
 		var without []int32
+		least := own.SeedPartitions // one spread for all, also where the topic grew between their commits
 		for p := range own.SeedPartitions {
 			note, ours := readNote(commits[p])
 			if !ours {
 				without = append(without, p)
 				continue
 			}
+			least = min(least, note.SeedPartitions)
 			id := own
 			id.Partition, id.Cut, id.Partitions, id.SeedPartitions = p, note.Cut, note.Partitions, note.SeedPartitions
 			switch _, err := t.p.snapshots.Newest(ctx, topic, p); {
@@ -232,6 +244,9 @@ func (t *task) shares(ctx context.Context) ([]Identity, error) {
 			}
 		}
 		if len(without) == 0 {
+			for i := range ids {
+				ids[i].SeedPartitions = least
+			}
 			return ids, nil
 		}
 		t.wait(fmt.Sprintf("the cuts of partitions %v are not told yet by their owners", without))

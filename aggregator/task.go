@@ -36,6 +36,8 @@ type task struct {
 	sending sync.Mutex // held from when records are folded until the bad ones are handed to the dead letter
 	unsent  bool       // some were not; under sending
 
+	applying sync.Mutex // one apply at a time: the loop's, or that before a gap is skipped
+
 	vouched atomic.Int64 // all before this offset is surely of the state's topic
 
 	mu          sync.Mutex // guards what status shows
@@ -117,6 +119,7 @@ func (t *task) fenced(err error) {
 	t.mu.Lock()
 	lost := t.owner != nil
 	t.owner, t.phase, t.answers = nil, Restoring, false
+	t.gap, t.missing = "", 0
 	t.mu.Unlock()
 	if lost && t.p.observer != nil {
 		t.p.observer.Fenced()
@@ -130,7 +133,7 @@ func (t *task) hold(ctx context.Context) error {
 	if err == nil {
 		err = t.work(ctx, store)
 	}
-	if errors.Is(err, errPaused) {
+	if errors.Is(err, errPaused) && !errors.Is(err, ErrFenced) {
 		t.totals.discard() // what could not be applied before it paused
 		<-ctx.Done()
 		err = nil
@@ -152,6 +155,7 @@ func (t *task) hold(ctx context.Context) error {
 // and publishes it.
 func (t *task) work(ctx context.Context, store Store) error {
 	working := make(chan struct{})
+	t.vouched.Store(0)
 	t.mu.Lock()
 	owner := t.owner
 	t.working = working

@@ -85,7 +85,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
 		Definition: definitionBody{s.program.Query().SQL, s.fingerprint},
 		Partitions: []partitionBody{},
 		Members:    []memberBody{},
-		History:    s.history(status),
+		History:    s.history(&view, status),
 	}
 	for i := range status {
 		body.Partitions = append(body.Partitions, s.partition(&status[i]))
@@ -124,15 +124,19 @@ func (s *Server) partition(st *aggregator.PartitionStatus) partitionBody {
 }
 
 // history is what the states of this member's partitions hold of it; nil
-// without a history.
-func (s *Server) history(status []aggregator.PartitionStatus) *historyBody {
+// without a history. It is complete once the member knows its partitions, and
+// each of them has all of it.
+func (s *Server) history(view *View, status []aggregator.PartitionStatus) *historyBody {
 	if s.opts.HistoryMode == "" {
 		return nil
 	}
-	h := &historyBody{Mode: s.opts.HistoryMode, Complete: true}
+	h := &historyBody{Mode: s.opts.HistoryMode, Complete: view.Assigned}
 	for i := range status {
 		h.Documents += status[i].Documents
 		h.Complete = h.Complete && status[i].Seeded
+	}
+	for _, p := range view.Own {
+		h.Complete = h.Complete && slices.ContainsFunc(status, func(st aggregator.PartitionStatus) bool { return st.Partition == p })
 	}
 	return h
 }

@@ -44,6 +44,26 @@ func TestStatusAsInTheContract(t *testing.T) {
 	}
 }
 
+// What is not known is not complete.
+func TestHistoryIsCompleteOnceItIsKnown(t *testing.T) {
+	m := one(t, salesQuery, 2, Options{HistoryMode: "latest"})
+	for _, c := range []struct {
+		view View
+		want string
+	}{
+		{View{}, "false"},
+		{View{Assigned: true, Own: []int32{0, 1, 2}}, "false"}, // 2 has not begun
+		{View{Assigned: true, Own: []int32{0, 1}}, "true"},
+	} {
+		m.reader.change(0, func(s *aggregator.PartitionStatus) { s.Seeded = true })
+		m.reader.change(1, func(s *aggregator.PartitionStatus) { s.Seeded = true })
+		m.group.set(func(v *View) { *v = c.view })
+		if got := m.get("/v1/status").body; !strings.Contains(got, `"complete":`+c.want+`}}`) {
+			t.Errorf("%+v: want complete %s: %s", c.view, c.want, got)
+		}
+	}
+}
+
 // fakeSnapshots has one snapshot.
 type fakeSnapshots struct{ err error }
 

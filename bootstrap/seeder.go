@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -265,7 +266,7 @@ func (p *pass) take(doc *Document) error {
 	}
 	if p.guards != nil {
 		if d.Guard == nil {
-			p.unguarded(doc)
+			p.unguarded(doc, d.Missing)
 		} else if err := p.guards.add(d.Key, *d.Guard); err != nil {
 			return err
 		}
@@ -283,10 +284,13 @@ func (p *pass) take(doc *Document) error {
 	return nil
 }
 
-// unguarded counts a document that does not say up to when it goes.
-func (p *pass) unguarded(doc *Document) {
+// unguarded counts a document that does not say up to when it goes, where that
+// is not a column's field, which is counted already.
+func (p *pass) unguarded(doc *Document, counted []string) {
 	field := strings.Join(p.o.Mapping.Guard, ".")
-	p.shares.lacks(field)
+	if !slices.Contains(counted, field) {
+		p.shares.lacks(field)
+	}
 	if p.shares.missing[field] <= linesPerReason {
 		p.log.Warn("history document has no guard: all events of its key count", "document", p.shares.place(doc), "field", field)
 	}

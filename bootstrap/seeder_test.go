@@ -560,3 +560,20 @@ func BenchmarkSeed(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "documents/s")
 }
+
+// TestGuardThatIsAColumn: a document that lacks the guard, which is a column's
+// field too, as in most queries, lacks one field.
+func TestGuardThatIsAColumn(t *testing.T) {
+	p := compile(t, salesQuery)
+	lines := documentsLacking(100, 1, `{"userId":"U-%d","latestSaleTimestamp":null,"totalRevenue":1,"totalPoints":2,"productList":[],"sales":1}`)
+	r, err := bootstrap(t, p, 2, lines, func(o *Options) {
+		o.Cut.Mode, o.Mapping.Guard = aggregator.CutGuard, event.Path{"latestSaleTimestamp"}
+		o.MaxMissingShare = 0.01
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := r.seen.missing["latestSaleTimestamp"]; n != 1 {
+		t.Errorf("one document that lacks a field is counted as %d", n)
+	}
+}

@@ -141,6 +141,9 @@ func (r *restoration) run(ctx context.Context) error {
 	if err := r.gather(ctx); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := r.lay(); err != nil {
 		return err
 	}
@@ -204,6 +207,9 @@ func (r *restoration) index(need map[string]File) map[int64][]string {
 
 // obtain makes the part of f.
 func (r *restoration) obtain(ctx context.Context, f File, local map[int64][]string) error {
+	if err := ctx.Err(); err != nil { // reading what is there takes long, too
+		return err
+	}
 	part := filepath.Join(r.parts, f.SHA256)
 	if matches(part, f) {
 		r.told(f.Size, 0)

@@ -91,7 +91,7 @@ func (l *loading) run(ctx context.Context) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
-	snapshots := &published{cfg: l.cfg, log: l.log, metrics: metrics, states: states}
+	snapshots := newPublished(l.cfg, l.log, metrics, states)
 	defer func() { err = errors.Join(err, snapshots.Close()) }()
 	topic, err := l.topic(ctx, client)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"tidemark/aggregator"
 	"tidemark/api"
@@ -26,8 +25,15 @@ type published struct {
 	states  *store.Dir
 	tasks   *aggregator.Processor // set before the first request
 
-	mu    sync.Mutex
+	turn  chan struct{}   // holds one token: the right to look at store
 	store *snapshot.Store // nil before it is open
+}
+
+// newPublished opens nothing yet.
+func newPublished(cfg *config.Config, log *slog.Logger, metrics *api.Metrics, states *store.Dir) *published {
+	p := &published{cfg: cfg, log: log, metrics: metrics, states: states, turn: make(chan struct{}, 1)}
+	p.turn <- struct{}{}
+	return p
 }
 
 var (
@@ -38,8 +44,14 @@ var (
 
 // open returns the store of snapshots, which was tried when it was opened.
 func (p *published) open(ctx context.Context) (*snapshot.Store, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	// Opening takes long where the store says nothing; nobody waits for that
+	// longer than its own request.
+	select {
+	case <-p.turn:
+		defer func() { p.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if p.store != nil {
 		return p.store, nil
 	}
@@ -69,8 +81,8 @@ func inspectCheckpoint(dir string) (snapshot.State, error) {
 
 // Close closes the store. Nothing may be under way.
 func (p *published) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	<-p.turn
+	defer func() { p.turn <- struct{}{} }()
 	if p.store == nil {
 		return nil
 	}

@@ -67,7 +67,7 @@ func TestK09RestoreOutlastsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshots := &published{cfg: s.cfg, log: log, metrics: metrics, states: states}
+	snapshots := newPublished(s.cfg, log, metrics, states)
 	held := heldSnapshots{snapshots, make(chan struct{}), make(chan struct{})}
 	group := &membership{id: s.cfg.Kafka.GroupID, metrics: metrics}
 	processor := aggregator.NewProcessor(aggregator.Parts{

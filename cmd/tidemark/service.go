@@ -106,7 +106,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, letters.Close()) }()
 
-	snapshots := &published{cfg: s.cfg, log: s.log, metrics: s.metrics, states: states}
+	snapshots := newPublished(s.cfg, s.log, s.metrics, states)
 	defer func() { err = errors.Join(err, snapshots.Close()) }()
 
 	group := &membership{id: s.cfg.Kafka.GroupID, metrics: s.metrics}

@@ -1,0 +1,124 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestK01GapDuringAnApply: an apply is under way while retention overtakes the reader: the delta goes down once.
+func TestK01GapDuringAnApply(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.AcceptGap = true
+	r.start(0)
+	r.caughtUp(0)
+	stall := make(chan struct{})
+	r.states.mu.Lock()
+	r.states.stalled = stall
+	r.states.mu.Unlock()
+	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
+	r.until(0, "folded", func(s PartitionStatus) bool { return s.Position == 3 })
+	task, err := r.p.find(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.until(0, "being applied", func(PartitionStatus) bool {
+		task.totals.mu.Lock()
+		defer task.totals.mu.Unlock()
+		return task.totals.frozen != nil && task.totals.active.Counts.Consumed() == 0
+	})
+	r.log.trim(0, 10)
+	r.until(0, "seen to have a gap", func(s PartitionStatus) bool { return s.LogStart == 10 })
+	r.states.mu.Lock()
+	r.states.stalled = nil
+	r.states.mu.Unlock()
+	close(stall)
+	r.until(0, "beyond the gap", func(s PartitionStatus) bool { return s.Position == 10 })
+	r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+	r.log.produce(0, sale(1, "1"))
+	r.until(0, "on", func(s PartitionStatus) bool { return s.Position == 11 })
+	r.stop()
+}
+
+// TestB12NothingLeftToLoad: somebody else has published everything before the retry: nothing is left to load.
+func TestB12NothingLeftToLoad(t *testing.T) {
+	r := newRig(t, 2)
+	r.withHistory(10)
+	fails := make(chan struct{})
+	first := true
+	r.seeder.seed = func(ctx context.Context) error {
+		if first {
+			first = false
+			close(fails)
+			return errors.New("connection reset")
+		}
+		return nil
+	}
+	r.start(0, 1)
+	<-fails
+	// a zombie, or `tidemark bootstrap`, ends its load in the wait of 5 s
+	commits, _ := r.commits.Committed(t.Context())
+	var ids []Identity
+	for p := range int32(2) {
+		note, _ := readNote(commits[p])
+		ids = append(ids, Identity{Topic: "sales", TopicID: "id-1", Partition: p, Partitions: 2, SeedPartitions: 2,
+			Definition: r.program.Definition(), HasHistory: true, Cut: note.Cut})
+	}
+	if _, err := r.ahead().Seeds.Publish(t.Context(), ids, untold); err != nil {
+		t.Fatal(err)
+	}
+	r.caughtUp(0)
+	r.stop()
+}
+
+// TestB12TopicGrowsBeforePartition0: the topic grows between the first owner's commit and that of partition 0's.
+func TestB12TopicGrowsBeforePartition0(t *testing.T) {
+	r := newRig(t, 4)
+	r.withHistory(40)
+	other := r.beside()
+	other.start(1, 2, 3)
+	other.until(1, "waits", func(s PartitionStatus) bool { return s.State == Bootstrapping })
+	other.until(2, "waits", func(s PartitionStatus) bool { return s.State == Bootstrapping })
+	other.until(3, "waits", func(s PartitionStatus) bool { return s.State == Bootstrapping })
+	r.log.edit(func() {
+		r.log.topic.Partitions = 6
+		r.log.parts[4], r.log.parts[5] = &fakePartition{}, &fakePartition{}
+	})
+	late := r.beside()
+	late.start(4, 5)
+	late.caughtUp(4)
+	late.caughtUp(5)
+	if _, err := late.p.PublishSnapshots(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.start(0)
+	r.caughtUp(0)
+	for p := int32(1); p < 4; p++ {
+		other.caughtUp(p)
+	}
+	if n := r.sales(40) + other.sales(40) + late.sales(40); n != 40 {
+		t.Errorf("%d sales of the history, want 40", n)
+	}
+	r.stop()
+	other.stop()
+	late.stop()
+}
+
+// TestK04RecreatedWhileTheHistoryLoads: the topic is created again while the history is read; Kafka drops its offsets.
+func TestK04RecreatedWhileTheHistoryLoads(t *testing.T) {
+	r := newRig(t, 2)
+	r.withHistory(10)
+	var once bool
+	r.seeder.seed = func(ctx context.Context) error {
+		if once {
+			return nil
+		}
+		once = true
+		r.log.edit(func() { r.log.topic.ID = "id-2" })
+		r.commits.edit(func() { clear(r.commits.commits) })
+		return errors.New("connection reset")
+	}
+	r.start(0, 1)
+	r.until(0, "over it", func(s PartitionStatus) bool { return s.State == Live || s.State == Paused })
+	r.until(1, "over it", func(s PartitionStatus) bool { return s.State == Live || s.State == Paused })
+}
