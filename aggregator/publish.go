@@ -112,20 +112,9 @@ func (t *task) publishNow(ctx context.Context) (*Snapshot, error) {
 		case <-ctx.Done(): // it is published all the same
 			err = ctx.Err()
 		}
-	case <-working: // it is being let go of, and publishes by itself
+	case <-working: // it has no state yet, or is being let go of and publishes by itself
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-idle(working):
 	}
 	return t.published(), err
-}
-
-// idle is closed where there is no work to wait for.
-func idle(working chan struct{}) <-chan struct{} {
-	if working != nil {
-		return nil
-	}
-	none := make(chan struct{})
-	close(none)
-	return none
 }

@@ -52,7 +52,7 @@ type task struct {
 	target      int64         // the readable end when it was claimed: live from there on
 	owner       Publisher     // nil before the claim
 	restores    *Restore      // while one runs
-	working     chan struct{} // closed when folding, applying and publishing have ended; nil before
+	working     chan struct{} // closed while nothing is folded, applied and published
 	end         int64
 	logStart    int64
 
@@ -74,6 +74,8 @@ const (
 )
 
 func newTask(p *Processor, partition int32) *task {
+	working := make(chan struct{})
+	close(working)
 	return &task{
 		p:         p,
 		partition: partition,
@@ -82,6 +84,7 @@ func newTask(p *Processor, partition int32) *task {
 		kick:      make(chan struct{}, 1),
 		settles:   make(chan chan struct{}),
 		asks:      make(chan chan error),
+		working:   working,
 		phase:     Restoring,
 		session:   p.sessionCounts(partition),
 	}
