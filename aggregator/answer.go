@@ -17,7 +17,7 @@ func (t *Total) AppendRow(dst, key []byte, quoted bool) []byte {
 		c := &p.def.Columns[i]
 		if c.Key >= 0 {
 			text := p.keyPart(key, c.Key)
-			if t.keyIsText(c.Key) {
+			if keyIsText(t.row, c.Key) {
 				dst = appendQuoted(dst, text)
 			} else {
 				dst = appendDigits(dst, quoted, func(dst []byte) []byte { return append(dst, text...) })
@@ -39,7 +39,7 @@ func (t *Total) appendAggregate(dst []byte, aggregate int, quoted bool) []byte {
 		return t.appendSet(dst, column, set, quoted)
 	}
 	var v event.Value
-	t.answer(column, &v)
+	t.program.answer(&t.memory, t.row, column, &v)
 	return appendAnswer(dst, &v, column.fixed, quoted)
 }
 
@@ -53,8 +53,8 @@ func (t *Total) words(c *column) []uint64 { return t.row[c.word : c.word+c.words
 
 // keyIsText says whether a key column is shown as text: something that was
 // folded carried it so.
-func (t *Total) keyIsText(column int) bool {
-	return t.row[rowFlags]>>(flagTextShift+column)&1 != 0
+func keyIsText(row []uint64, column int) bool {
+	return row[rowFlags]>>(flagTextShift+column)&1 != 0
 }
 
 // Capped names the columns whose set has lost members to the limit; nil for
@@ -73,14 +73,20 @@ func (t *Total) Capped() (names []string) {
 // Text, Timestamp; for a set its number of members. A text is valid until t
 // or key changes.
 func (t *Total) Value(column int, key []byte) event.Value {
-	c := &t.program.def.Columns[column]
+	return t.program.value(&t.memory, t.row, key, column)
+}
+
+// value is the answer of a result column for a row. key is looked at for a
+// column of the key alone.
+func (p *Program) value(m *memory, row []uint64, key []byte, column int) event.Value {
+	c := &p.def.Columns[column]
 	var v event.Value
 	if c.Key < 0 {
-		t.answer(&t.program.columns[c.Aggregate], &v)
+		p.answer(m, row, &p.columns[c.Aggregate], &v)
 		return v
 	}
-	v.Kind, v.Bytes = event.Text, t.program.keyPart(key, c.Key)
-	if !t.keyIsText(c.Key) {
+	v.Kind, v.Bytes = event.Text, p.keyPart(key, c.Key)
+	if !keyIsText(row, c.Key) {
 		if n, err := decimal.Parse(v.Bytes); err == nil {
 			v.Kind, v.Num = event.Decimal, n
 		}
@@ -89,28 +95,28 @@ func (t *Total) Value(column int, key []byte) event.Value {
 }
 
 // answer sets v to the answer of an aggregate, the cast round it included.
-func (t *Total) answer(c *column, v *event.Value) {
-	words := t.words(c)
+func (p *Program) answer(m *memory, row []uint64, c *column, v *event.Value) {
+	words := row[c.word : c.word+c.words]
 	if c.round == nil {
-		c.acc.answer(&t.memory, words, v)
+		c.acc.answer(m, words, v)
 		return
 	}
 	if a, ok := c.acc.(avg); ok { // it is divided and rounded in one
 		switch {
 		case c.round.Name == query.TypeBigint:
-			a.truncated(&t.memory, words, v)
+			a.truncated(m, words, v)
 		case c.fixed >= 0:
-			a.quotient(&t.memory, words, c.fixed, v)
+			a.quotient(m, words, c.fixed, v)
 		default:
-			a.answer(&t.memory, words, v)
+			a.answer(m, words, v)
 		}
 	} else {
-		c.acc.answer(&t.memory, words, v)
+		c.acc.answer(m, words, v)
 	}
 	if v.IsNull() {
 		return
 	}
-	rounded, reason := query.ConvertTo(*v, *c.round, t.program.opts.Zone)
+	rounded, reason := query.ConvertTo(*v, *c.round, p.opts.Zone)
 	if reason != event.OK {
 		rounded = event.Value{Kind: event.Null}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ type Processor struct {
 	topic     *topicWatch
 	badLog    *badLog
 
+	scans   chan struct{} // a slot for each partition that is looked through at a time
 	started chan struct{} // closed by Run
 	failed  chan error    // the first error that ends the process
 
@@ -85,7 +87,10 @@ func NewProcessor(parts Parts, tuning Tuning) *Processor {
 		options: tuning, program: parts.Program, source: parts.Log, states: parts.States, snapshots: parts.Snapshots,
 		commits: parts.Commits, letters: parts.Letters, observer: parts.Observer, log: parts.Logger,
 		seeder: parts.Seeder, seeds: parts.Seeds, topic: newTopicWatch(parts.Log),
-		badLog:  &badLog{log: parts.Logger, now: time.Now},
+		badLog: &badLog{log: parts.Logger, now: time.Now},
+		// Folding keeps its pace: looking through keys takes a quarter of the
+		// processors, one at least.
+		scans:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)),
 		started: make(chan struct{}), failed: make(chan error, 1),
 		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},
 	}
@@ -313,6 +318,27 @@ func (p *Processor) Scan(ctx context.Context, partition int32, from, prefix []by
 	page.Entries, page.More, page.Position, err = t.totals.scan(from, prefix, limit)
 	if errors.Is(err, ErrClosing) {
 		page.Answers, err = false, nil
+	}
+	return page, err
+}
+
+// First reads the first limit rows of an order. The first time it looks
+// through all keys; from then on, as long as it is asked again within a
+// minute, it knows them. Errors are as with Get, and ctx's.
+func (p *Processor) First(ctx context.Context, partition int32, o Order, limit int) (Page, error) {
+	t, err := p.find(partition)
+	if err != nil {
+		return Page{}, err
+	}
+	var page Page
+	page.State, page.Reason, page.Answers = t.standing()
+	rows, position, err := t.totals.first(ctx, o, limit, p.scans)
+	if errors.Is(err, ErrClosing) {
+		page.Answers, err = false, nil
+	}
+	page.Position = position
+	for i := range rows {
+		page.Entries = append(page.Entries, Entry{rows[i].Key, rows[i].Of})
 	}
 	return page, err
 }

@@ -47,6 +47,30 @@ func (t *Total) Merge(encoded []byte) error {
 	return nil
 }
 
+// only makes t what Value of a result column needs of an encoded total. Errors
+// are as with Merge.
+func (t *Total) only(encoded []byte, column int) error {
+	t.Reset()
+	last := t.program.def.Columns[column].Aggregate
+	if t.program.def.Columns[column].Key >= 0 {
+		last = -1
+	}
+	rest, err := t.mergeHead(encoded)
+	for i := 0; err == nil && i <= last; i++ {
+		if rest, err = t.program.columns[i].acc.read(rest, &t.operand); err != nil {
+			return fmt.Errorf("read the encoded %s of a total: %w", t.program.columns[i].name, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read an encoded total: %w", err)
+	}
+	if last >= 0 {
+		c := &t.program.columns[last]
+		c.acc.fold(&t.memory, t.row[c.word:c.word+c.words], &t.operand)
+	}
+	return nil
+}
+
 // mergeHead merges what comes before the accumulators.
 func (t *Total) mergeHead(encoded []byte) (rest []byte, err error) {
 	flags, rest, err := readHead(encoded)

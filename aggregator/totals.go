@@ -29,12 +29,19 @@ type totals struct {
 	freezes  uint64    // how often active was frozen
 	changed  chan struct{}
 
+	reach    reach
+	rankings map[Order]*ranking // of the store, at progress; the map does not change
+	making   *ranking           // one that is being made
+	notes    []*pending         // what applies changed meanwhile
+	turns    uint64             // how often rankings or making was set otherwise than by an apply
+	ranks    chan struct{}      // a slot for who makes one
+
 	readers sync.WaitGroup // reads of store under way; added under mu
 	total   sync.Pool      // *Total
 }
 
 func newTotals(p *Program) *totals {
-	t := &totals{program: p}
+	t := &totals{program: p, reach: defaultReach, ranks: make(chan struct{}, 1)}
 	t.room.L = &t.mu
 	t.total.New = func() any { return p.NewTotal() }
 	return t
@@ -48,7 +55,7 @@ func (t *totals) open(s Store, epoch int64) {
 	t.store = s
 	t.progress = s.Progress()
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
-	t.frozen = nil
+	t.frozen, t.rankings = nil, nil
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)
@@ -66,7 +73,7 @@ func (t *totals) show(p Progress) {
 func (t *totals) close() Store {
 	t.mu.Lock()
 	s := t.store
-	t.store = nil
+	t.store, t.rankings = nil, nil
 	t.touch()
 	t.mu.Unlock()
 	t.readers.Wait()
@@ -198,11 +205,23 @@ func (t *totals) freeze() (*Delta, Progress) {
 
 // thaw drops the frozen delta: the store holds it now.
 func (t *totals) thaw(applied Progress) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.progress = applied
-	t.spare, t.frozen = t.frozen, nil
-	t.room.Broadcast()
+	for done := false; !done; {
+		t.mu.Lock()
+		turns, rankings, making, frozen, store := t.turns, t.rankings, t.making, t.frozen, t.store
+		t.mu.Unlock()
+		carried, note := t.carry(rankings, making, frozen, store)
+		t.mu.Lock()
+		if done = turns == t.turns; done {
+			t.rankings = carried
+			if note != nil {
+				t.notes = append(t.notes, note)
+			}
+			t.progress = applied
+			t.spare, t.frozen = t.frozen, nil
+			t.room.Broadcast()
+		}
+		t.mu.Unlock()
+	}
 }
 
 // moved begins anew at a position that the store was given without a delta.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -206,6 +207,23 @@ func (r *fakeReader) Scan(ctx context.Context, partition int32, from, prefix []b
 		page.Entries = append(page.Entries, aggregator.Entry{Key: []byte(key), Total: bytes.Clone(p.totals[key])})
 	}
 	return page, nil
+}
+
+func (r *fakeReader) First(ctx context.Context, partition int32, o aggregator.Order, limit int) (aggregator.Page, error) {
+	page, err := r.Scan(ctx, partition, nil, nil, math.MaxInt)
+	first, total := aggregator.NewLeaders[aggregator.Entry](o, limit), r.program.NewTotal()
+	for _, e := range page.Entries {
+		total.Reset()
+		if err := total.Merge(e.Total); err != nil {
+			r.t.Fatal(err)
+		}
+		first.Offer(total.Value(o.Column, e.Key), e.Key, e)
+	}
+	page.Entries = nil
+	for _, row := range first.Rows() {
+		page.Entries = append(page.Entries, row.Of)
+	}
+	return page, err
 }
 
 func (r *fakeReader) Changed(partition int32) <-chan struct{} {

@@ -19,7 +19,6 @@ type local struct {
 	group     Group
 	knowledge *knowledge
 	pages     chan struct{} // a slot for each page read at a time
-	scans     chan struct{} // a slot for each full scan at a time
 }
 
 // gone says whether an error means that the partition is not here any more,

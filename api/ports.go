@@ -16,6 +16,8 @@ type Reader interface {
 	Get(ctx context.Context, partition int32, key []byte) (aggregator.Reading, error)
 	// Scan reads the first limit keys >= from that begin with prefix.
 	Scan(ctx context.Context, partition int32, from, prefix []byte, limit int) (aggregator.Page, error)
+	// First reads the first limit keys of one partition in an order.
+	First(ctx context.Context, partition int32, o aggregator.Order, limit int) (aggregator.Page, error)
 	// Changed returns a channel that is closed after the next fold, or change
 	// of state, of the partition; nil where it is not here.
 	Changed(partition int32) <-chan struct{}

@@ -116,12 +116,11 @@ func New(program *aggregator.Program, reader Reader, group Group, opts Options) 
 	for _, k := range program.Query().Keys {
 		s.columns = append(s.columns, k.Name)
 	}
-	// Folding keeps its pace: pages take at most half of the processors, full
-	// scans at most a quarter, one at least.
-	n := runtime.GOMAXPROCS(0)
+	// Folding keeps its pace: pages take at most half of the processors, one at
+	// least.
 	s.local = &local{
 		program: program, reader: reader, group: group, knowledge: s.knowledge,
-		pages: make(chan struct{}, max(1, n/2)), scans: make(chan struct{}, max(1, n/4)),
+		pages: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	var first string
 	for i, t := range opts.Tokens {

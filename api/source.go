@@ -72,7 +72,7 @@ type scanQuestion struct {
 
 // topQuestion asks for the first Limit keys in an order.
 type topQuestion struct {
-	order
+	aggregator.Order
 	Limit int `json:"limit"`
 }
 

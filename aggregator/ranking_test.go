@@ -1,0 +1,249 @@
+package aggregator
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"tidemark/query"
+)
+
+// TestRankings folds random events, applies them now and then, also while all
+// keys are looked through, and asks for the first rows of random orders. They
+// must be the first of a sort of everything, byte for byte, at the position that
+// the answer gives.
+func TestRankings(t *testing.T) { rapid.Check(t, checkRankings) }
+
+func checkRankings(t *rapid.T) {
+	m := drawModel(t)
+	def, err := query.Parse(m.sql())
+	if err != nil {
+		t.Fatalf("%s: %v", m.sql(), err)
+	}
+	p, err := Compile(def, Options{SetLimit: m.limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRankingRig(t, p)
+	events := rapid.SliceOfN(rapid.Custom(drawEvent), 1, 60).Draw(t, "events")
+	r.states.scanned = func() {
+		if n := rapid.IntRange(0, 3).Draw(t, "events in a scan"); n > 0 && !r.applying {
+			events = r.fold(events, n)
+			r.apply()
+		}
+	}
+	for len(events) > 0 {
+		events = r.fold(events, rapid.IntRange(1, 8).Draw(t, "events"))
+		switch rapid.IntRange(0, 3).Draw(t, "then") {
+		case 0:
+			r.apply()
+		case 1:
+			r.totals.freeze()
+		case 2: // the store has it, and the totals do not know yet
+			delta, next := r.totals.freeze()
+			if delta != nil && !r.stored {
+				r.store(delta, next)
+			}
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "questions") {
+			if r.stored {
+				r.apply() // a question waits for the end of an apply
+			}
+			r.ask(Order{rapid.IntRange(0, len(def.Columns)-1).Draw(t, "column"), rapid.Bool().Draw(t, "descending")},
+				rapid.IntRange(1, 5).Draw(t, "limit"))
+		}
+	}
+}
+
+// rankingRig is one partition's totals with a store in memory.
+type rankingRig struct {
+	t        *rapid.T
+	totals   *totals
+	states   *memStates
+	decoder  *Decoder
+	offset   int64
+	stored   bool // the frozen delta is in the store, and not thawed
+	applying bool
+	truth    map[int64]*Delta // all that was folded before a position
+	all      []Record
+}
+
+func newRankingRig(t *rapid.T, p *Program) *rankingRig {
+	r := &rankingRig{t: t, totals: newTotals(p), states: newMemStates(p), truth: map[int64]*Delta{}}
+	r.totals.reach = reach{spare: rapid.IntRange(0, 3).Draw(t, "spare"), gainers: rapid.IntRange(1, 3).Draw(t, "gainers")}
+	id := Identity{Topic: "sales", Partition: 0, Partitions: 1}
+	if _, err := r.states.Create(id, Progress{}); err != nil {
+		t.Fatal(err)
+	}
+	r.states.states[0].open = false
+	store, err := r.states.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.totals.open(store, 1)
+	if r.decoder, err = p.NewDecoder(DecodeCut{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fold folds the first n events and returns the others.
+func (r *rankingRig) fold(events []modelEvent, n int) []modelEvent {
+	n = min(n, len(events))
+	for i := range events[:n] {
+		events[i].at.offset = r.offset
+		record := *events[i].record()
+		r.totals.mu.Lock()
+		if _, err := r.decoder.Fold(r.totals.active, 0, &record); err != nil {
+			r.t.Fatal(err)
+		}
+		r.offset++
+		r.totals.active.Next = r.offset
+		r.totals.mu.Unlock()
+		r.all = append(r.all, record)
+	}
+	return events[n:]
+}
+
+func (r *rankingRig) store(delta *Delta, next Progress) {
+	if err := r.totals.store.Apply(delta.Sorted(nil), next); err != nil {
+		r.t.Fatal(err)
+	}
+	r.stored = true
+}
+
+func (r *rankingRig) apply() {
+	r.applying = true
+	defer func() { r.applying = false }()
+	delta, next := r.totals.freeze()
+	if delta == nil {
+		return
+	}
+	if !r.stored {
+		r.store(delta, next)
+	}
+	r.totals.thaw(next)
+	r.stored = false
+}
+
+func (r *rankingRig) ask(o Order, limit int) {
+	rows, position, err := r.totals.first(r.t.Context(), o, limit, make(chan struct{}, 1))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := r.totals.program
+	straight := p.NewDelta(0, 1)
+	for i := range r.all[:position] {
+		if _, err := r.decoder.Fold(straight, 0, &r.all[i]); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	var want []Leader[[]byte]
+	total := p.NewTotal()
+	for key, encoded := range straight.Sorted(nil) {
+		total.Reset()
+		if err := total.Merge(encoded); err != nil {
+			r.t.Fatal(err)
+		}
+		v := total.Value(o.Column, key)
+		v.Bytes = bytes.Clone(v.Bytes)
+		want = append(want, Leader[[]byte]{v, bytes.Clone(key), bytes.Clone(encoded)})
+	}
+	slices.SortFunc(want, func(a, b Leader[[]byte]) int { return rowsCompare(o, &a, &b) })
+	want = want[:min(limit, len(want))]
+	if got, want := shown(rows), shown(want); got != want {
+		r.t.Fatalf("%+v, %d rows at %d:\n got %s\nwant %s", o, limit, position, got, want)
+	}
+}
+
+func shown(rows []Leader[[]byte]) string {
+	var b bytes.Buffer
+	for _, row := range rows {
+		fmt.Fprintf(&b, "%q %x\n", row.Key, row.Of)
+	}
+	return b.String()
+}
+
+// TestRankingIsKept shows that an order which is asked for again is not looked
+// for among all keys, however much is folded and applied, as long as nobody
+// passes what is kept.
+func TestRankingIsKept(t *testing.T) {
+	p := compile(t, salesQuery)
+	states := newMemStates(p)
+	scans := 0
+	states.scanned = func() { scans++ }
+	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
+		t.Fatal(err)
+	}
+	states.states[0].open = false
+	store, err := states.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := newTotals(p)
+	totals.open(store, 1)
+	decoder, err := p.NewDecoder(DecodeCut{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fold := func(user, revenue int) {
+		record := Record{Offset: totals.active.Next, Value: fmt.Appendf(nil, `{"userId":%d,"revenue":%d}`, user, revenue)}
+		if out, err := decoder.Fold(totals.active, 0, &record); err != nil || out.Result != Folded {
+			t.Fatal(out, err)
+		}
+		totals.active.Next++
+	}
+	apply := func() {
+		delta, next := totals.freeze()
+		if err := store.Apply(delta.Sorted(nil), next); err != nil {
+			t.Fatal(err)
+		}
+		totals.thaw(next)
+	}
+	slots := make(chan struct{}, 1)
+	first := func() int {
+		rows, position, err := totals.first(t.Context(), Order{Column: 2, Descending: true}, 1, slots)
+		if err != nil || position != totals.active.Next {
+			t.Fatal(position, err)
+		}
+		user := 0
+		if _, err := fmt.Sscan(string(rows[0].Key), &user); err != nil {
+			t.Fatal(err)
+		}
+		return user
+	}
+	const users = 3000
+	for user := range users {
+		fold(user, 1000+user)
+	}
+	apply()
+	if got := first(); got != users-1 {
+		t.Fatalf("user %d is the first", got)
+	}
+	for round := range 20 {
+		for i := range users {
+			fold((i*7+round)%users, 10)
+		}
+		fold(round, 100*users*(round+1)) // one from far behind comes to the front
+		if got := first(); got != round {
+			t.Fatalf("user %d is the first after round %d", got, round)
+		}
+		if round%2 == 0 {
+			apply()
+		}
+		if got := first(); got != round {
+			t.Fatalf("user %d is the first after round %d", got, round)
+		}
+	}
+	if scans != 1 {
+		t.Errorf("all keys were looked through %d times", scans)
+	}
+	totals.close()
+	if _, _, err := totals.first(t.Context(), Order{Column: 2, Descending: true}, 1, slots); !errors.Is(err, ErrClosing) {
+		t.Errorf("after the close: %v", err)
+	}
+}
