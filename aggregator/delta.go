@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/maphash"
+	"iter"
 
 	"tidemark/event"
 	"tidemark/query"
@@ -91,6 +92,25 @@ func (d *Delta) Get(dst, key []byte) ([]byte, bool) {
 		return dst, false
 	}
 	return d.program.appendTotal(dst, &d.memory, row), true
+}
+
+// hashed yields the rows that count, in no order, with the hashes of their keys.
+func (d *Delta) hashed() iter.Seq2[[]uint64, uint32] {
+	return func(yield func(row []uint64, hash uint32) bool) {
+		for i := range d.rows {
+			row := d.row(i)
+			if row[rowFlags]&flagTouched == 0 {
+				continue
+			}
+			var key []byte
+			if row[1]&0xff > shortKey {
+				key = d.keys.at(row[rowFlags] >> flagBits)
+			}
+			if !yield(row, d.program.hash(key, row[0], row[1])) {
+				return
+			}
+		}
+	}
 }
 
 // row is the words of row i.

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
-	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -14,184 +11,148 @@ import (
 // A ranking keeps the first rows of an order over one partition, so that they
 // need not be looked for among all keys each time they are asked for. It is of
 // the store as of the last apply: rows, in order, come before floor, and every
-// other key comes after it. What is folded since is looked at when it is asked:
-// a key behind the floor can only pass it by what was merged into it, which the
-// growth of the column bounds. So the few keys that gained most are read, and
-// the floor sinks for the others; where it has sunk too far, all keys are
-// looked through again. Applies carry it on in the same way.
+// other key does not. What is folded since is looked at when it is asked: a key
+// that was behind the floor can only have passed it if its ceiling has. Those
+// keys are contenders, and their totals are read. Applies carry the ranking on
+// in the same way.
 //
-// A ranking does not change; another takes its place.
+// Its fields are under totals.mu. The slice rows, and what it holds, do not
+// change.
 type ranking struct {
-	order  Order
-	growth growth
-	rows   []Leader[[]byte] // of their totals
-	floor  *floor           // nil where rows are all keys
-	limit  int              // rows that are wanted of it
-	reach  reach
-	asked  *atomic.Int64 // when they were wanted last, in Unix seconds
+	order Order
+	rows  []Leader[[]byte] // of their totals
+	floor *Leader[[]byte]  // nil where rows are all keys
+	limit int              // rows that are wanted of it
+	asked *atomic.Int64    // when they were wanted last, in Unix seconds
 
-	known map[string]struct{} // the keys of rows
+	ceilings   *ceilings           // of the store and the frozen delta
+	contenders map[string]struct{} // in the frozen delta
 }
-
-// reach is how far a ranking looks.
-type reach struct {
-	spare   int // rows that are kept beyond those asked for, as far as spareBytes go
-	gainers int // keys that gained most of which the totals are read, at first
-}
-
-var defaultReach = reach{spare: 500, gainers: 64}
 
 const (
-	spareBytes = 1 << 20
+	// spareRows are kept beyond those asked for, as far as spareBytes go.
+	spareRows  = 500
+	spareBytes = 1 << 20 // a partition
+	// maxContenders is how many keys an apply reads to carry a ranking on.
+	maxContenders = 4096
 	// maxRankings bounds the orders that a partition keeps a ranking of, and
 	// forgetRanking for how long it is kept up that nobody asks for.
 	maxRankings   = 8
 	forgetRanking = time.Minute
 )
 
-// with is r with other rows, in any order, of which those count that come
-// before f.
-func (r *ranking) with(rows []Leader[[]byte], f *floor) *ranking {
-	next := *r
-	next.rows = slices.DeleteFunc(rows, func(row Leader[[]byte]) bool { return f != nil && rowsCompare(r.order, &row, f) >= 0 })
-	next.floor = f
-	sortRows(r.order, next.rows)
-	return &next
-}
-
 // reaches says whether limit rows are sure.
 func (r *ranking) reaches(limit int) bool { return r.floor == nil || len(r.rows) >= limit }
 
-// kept is r as it is kept: not too many rows, and found by their keys.
-func (r *ranking) kept() *ranking {
-	next := *r
-	size := 0
+// A contest is among the rows that may be the first, with what the two
+// deltas hold of them: a part of a total for each, beside the store's.
+type contest struct {
+	rows  []Leader[[]byte]
+	parts [][2][]byte          // of each of rows
+	keys  map[string][2][]byte // the parts of keys that have no row
+	floor *Leader[[]byte]
+}
+
+// contest takes from a ranking and deltas, of which each may be nil, what the
+// first rows are to be found of. The caller holds totals.mu.
+func (r *ranking) contest(frozen, active *Delta) *contest {
+	c := &contest{rows: r.rows, parts: make([][2][]byte, len(r.rows)), keys: map[string][2][]byte{}, floor: r.floor}
+	for key := range r.contenders {
+		c.keys[key] = [2][]byte{}
+	}
+	if active != nil {
+		line := r.line()
+		for row, hash := range active.hashed() {
+			if r.ceilings.merged(hash, r.ceilings.height(&active.memory, row)) >= line {
+				c.keys[string(active.appendKey(nil, row))] = [2][]byte{}
+			}
+		}
+	}
 	for i := range r.rows {
-		size += len(r.rows[i].Key) + len(r.rows[i].Of)
-		if i >= r.limit && (size > spareBytes || i >= r.limit+r.reach.spare) {
-			next.rows = r.rows[:i:i]
-			next.floor = &floor{Value: r.rows[i].Value, Key: r.rows[i].Key}
-			break
-		}
+		delete(c.keys, string(r.rows[i].Key))
 	}
-	next.known = make(map[string]struct{}, len(next.rows))
-	for i := range next.rows {
-		next.known[string(next.rows[i].Key)] = struct{}{}
-	}
-	return &next
-}
-
-// pending is what deltas hold that may change a ranking.
-type pending struct {
-	rows  [][2][]byte          // of each row of the ranking: its totals in the deltas
-	keys  map[string][2][]byte // of the keys behind the floor that gained most
-	sinks []*Leader[int]       // the best total that is in neither, for each delta that has one
-}
-
-// pending gathers what deltas, of which each may be nil, change: of keys behind
-// the floor the n that gained most in each.
-func (r *ranking) pending(n int, deltas [2]*Delta) *pending {
-	p := &pending{rows: make([][2][]byte, len(r.rows)), keys: map[string][2][]byte{}}
-	for _, d := range deltas {
-		if d == nil {
-			continue
-		}
-		most, next := r.gained(d, n)
-		for _, row := range most {
-			p.keys[string(d.appendKey(nil, d.row(row.Of)))] = [2][]byte{}
-		}
-		if next != nil {
-			p.sinks = append(p.sinks, next)
-		}
-	}
-	for i, d := range deltas {
+	for i, d := range []*Delta{frozen, active} {
 		if d == nil {
 			continue
 		}
 		for j := range r.rows {
-			p.rows[j][i], _ = d.Get(nil, r.rows[j].Key)
+			c.parts[j][i], _ = d.Get(nil, r.rows[j].Key)
 		}
-		for key, totals := range p.keys {
-			totals[i], _ = d.Get(nil, []byte(key))
-			p.keys[key] = totals
+		for key, parts := range c.keys {
+			parts[i], _ = d.Get(nil, []byte(key))
+			c.keys[key] = parts
 		}
 	}
-	return p
+	return c
 }
 
-// gained returns the n rows of a delta whose answers come first, without those
-// of the ranking, and the one after them.
-func (r *ranking) gained(d *Delta, n int) (most []Leader[int], next *Leader[int]) {
-	first := NewLeaders[int](r.order, n+1)
-	byKey := r.growth == anyhow // its value may be read from the key
-	var key []byte
-	for i := range d.rows {
-		row := d.row(i)
-		if row[rowFlags]&flagTouched == 0 {
-			continue
-		}
-		if byKey {
-			key = d.appendKey(key[:0], row)
-		}
-		v := d.program.value(&d.memory, row, key, r.order.Column)
-		if !first.Takes(&v, nil) {
-			continue
-		}
-		if !byKey {
-			key = d.appendKey(key[:0], row)
-		}
-		if _, known := r.known[string(key)]; !known {
-			first.Offer(v, nil, i)
-		}
+// line is the height that a key must reach to pass the floor.
+func (r *ranking) line() height {
+	if r.floor == nil {
+		return lowest
 	}
-	most = first.Rows()
-	if len(most) > n {
-		return most[:n], &most[n]
-	}
-	return most, nil
+	return r.ceilings.floor(&r.floor.Value)
 }
 
-// after is the ranking with what is pending merged into it. get reads a key's
-// total from the store; it has what is pending of the first delta already
-// where applied is set. ok is false where what is pending tells too little: more
-// of it would tell more.
-func (t *totals) after(r *ranking, p *pending, applied bool, get func(dst, key []byte) ([]byte, bool, error)) (next *ranking, ok bool, err error) {
-	f := r.floor
-	for _, s := range p.sinks {
-		if f, ok = r.growth.sink(r.order, f, &s.Value); !ok {
-			return nil, false, nil
+// freeze raises the ceilings by a delta that is being frozen; false where too
+// many keys pass the floor for the ranking to be worth it.
+func (r *ranking) freeze(d *Delta) bool {
+	r.contenders = map[string]struct{}{}
+	line := r.line()
+	for row, hash := range d.hashed() {
+		h := r.ceilings.merge(hash, r.ceilings.height(&d.memory, row))
+		if h < line {
+			continue
+		}
+		if len(r.contenders) == maxContenders {
+			return false
+		}
+		r.contenders[string(d.appendKey(nil, row))] = struct{}{}
+	}
+	return true
+}
+
+// settle finds the rows before the floor. get reads a key's total from the
+// store, which has the first parts already where applied is set.
+func (t *totals) settle(o Order, c *contest, applied bool, get func(dst, key []byte) ([]byte, bool, error)) (rows []Leader[[]byte], err error) {
+	rows = make([]Leader[[]byte], 0, len(c.rows)+len(c.keys))
+	add := func(row Leader[[]byte]) {
+		if c.floor == nil || rowsCompare(o, &row, c.floor) < 0 {
+			rows = append(rows, row)
 		}
 	}
-	rows := make([]Leader[[]byte], 0, len(r.rows)+len(p.keys))
-	for i := range r.rows {
-		row := r.rows[i]
-		if totals := p.rows[i]; totals[0] != nil || totals[1] != nil {
-			if row, err = t.row(r.order, row.Key, row.Of, totals); err != nil {
-				return nil, false, err
+	for i, row := range c.rows {
+		if parts := c.parts[i]; parts[0] != nil || parts[1] != nil {
+			if row, err = t.row(o, row.Key, row.Of, parts); err != nil {
+				return nil, err
 			}
 		}
-		rows = append(rows, row)
+		add(row)
 	}
-	for key, totals := range p.keys {
+	for key, parts := range c.keys {
 		stored, _, err := get(nil, []byte(key))
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		if applied {
-			totals[0] = nil
+			parts[0] = nil
 		}
-		row, err := t.row(r.order, []byte(key), stored, totals)
+		row, err := t.row(o, []byte(key), stored, parts)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		rows = append(rows, row)
+		if row.Of != nil {
+			add(row)
+		}
 	}
-	return r.with(rows, f), true, nil
+	sortRows(o, rows)
+	return rows, nil
 }
 
 // row is the row of a key whose total is in parts, of which any may be empty.
-func (t *totals) row(o Order, key, stored []byte, pending [2][]byte) (row Leader[[]byte], err error) {
-	if row.Of, err = t.merge(stored, pending[0], pending[1]); err != nil {
+func (t *totals) row(o Order, key, stored []byte, parts [2][]byte) (row Leader[[]byte], err error) {
+	row.Key = key
+	if row.Of, err = t.merge(stored, parts[0], parts[1]); err != nil || row.Of == nil {
 		return row, err
 	}
 	sum := t.total.Get().(*Total)
@@ -199,9 +160,22 @@ func (t *totals) row(o Order, key, stored []byte, pending [2][]byte) (row Leader
 	if err := sum.only(row.Of, o.Column); err != nil {
 		return row, err
 	}
-	row.Key, row.Value = key, sum.Value(o.Column, key)
+	row.Value = sum.Value(o.Column, key)
 	row.Value.Bytes = bytes.Clone(row.Value.Bytes)
 	return row, nil
+}
+
+// cut returns the first limit rows, and more where they are few bytes, with the
+// floor that is below them then.
+func cut(rows []Leader[[]byte], floor *Leader[[]byte], limit, spare int) ([]Leader[[]byte], *Leader[[]byte]) {
+	size := 0
+	for i, row := range rows {
+		size += len(row.Key) + len(row.Of)
+		if i >= limit && (size > spareBytes || i >= limit+spare) {
+			return rows[:i:i], &row
+		}
+	}
+	return rows, floor
 }
 
 // first returns the first limit rows of an order, and the position that they
@@ -209,269 +183,194 @@ func (t *totals) row(o Order, key, stored []byte, pending [2][]byte) (row Leader
 // ErrClosing where the store is closed.
 func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struct{}) (rows []Leader[[]byte], position int64, err error) {
 	found := func() bool {
-		var r *ranking
-		if r, position, err = t.ranked(o, limit); r != nil {
-			rows = r.rows[:min(limit, len(r.rows))]
-		}
-		return r != nil || err != nil
+		rows, position, err = t.ranked(o, limit)
+		return rows != nil || err != nil
 	}
 	if found() {
 		return rows, position, err
 	}
-	select { // one at a time: who asks for the same finds it
-	case t.ranks <- struct{}{}:
-		defer func() { <-t.ranks }()
-	case <-ctx.Done():
-		return nil, 0, ctx.Err()
-	}
-	for keep := limit; !found(); keep *= 2 { // more, should they not last until they are asked for
-		if err := t.rank(ctx, o, keep, slots); err != nil {
-			return nil, 0, err
+	for _, slot := range []chan struct{}{t.ranks, slots} { // one at a time here: who asks for the same finds it
+		select {
+		case slot <- struct{}{}:
+			defer func() { <-slot }()
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
 		}
 	}
-	return rows, position, err
+	if found() {
+		return rows, position, err
+	}
+	if s, ok := t.program.newSieve(o); ok {
+		if err := t.rank(ctx, s, limit); err != nil {
+			return nil, 0, err
+		}
+		if found() {
+			return rows, position, err
+		}
+	}
+	return t.lookThrough(ctx, o, limit)
 }
 
-// ranked is the ranking of an order now, with limit rows or all there are; nil
-// where none is kept, or where it does not reach so far.
-func (t *totals) ranked(o Order, limit int) (*ranking, int64, error) {
-	for n := t.reach.gainers; ; {
-		var kept *ranking
-		var p *pending
+// ranked returns the first limit rows of an order, or all there are, from a
+// ranking; nil where none is kept, or where it does not reach so far.
+func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
+	for {
+		var c *contest
 		s, open := t.look(func(frozen, active *Delta) {
-			if kept = t.rankings[o]; kept != nil {
-				p = kept.pending(n, [2]*Delta{frozen, active})
+			if r := t.rankings[o]; r != nil {
+				r.asked.Store(time.Now().Unix())
+				c = r.contest(frozen, active)
 			}
 		})
 		if !open {
 			return nil, 0, ErrClosing
 		}
-		if kept == nil {
+		if c == nil {
 			t.done()
 			return nil, 0, nil
 		}
-		kept.asked.Store(time.Now().Unix())
-		r, ok, past, err := t.seen(s, kept, p)
+		rows, past, err := t.seen(s, o, c)
 		t.done()
 		switch {
 		case err != nil:
 			return nil, 0, err
-		case past:
-		case ok && r.reaches(limit):
-			return r, s.position, nil
-		case len(p.sinks) == 0:
-			return nil, 0, nil
+		case past: // an apply came between
+		case c.floor == nil || len(rows) >= limit:
+			return rows[:min(limit, len(rows))], s.position, nil
 		default:
-			n *= 16
+			return nil, 0, nil
 		}
 	}
 }
 
-// seen is after, with the store as s has it; past where an apply came between.
-func (t *totals) seen(s sight, kept *ranking, p *pending) (r *ranking, ok, past bool, err error) {
+// seen is settle with the store as s has it; past where an apply came between.
+func (t *totals) seen(s sight, o Order, c *contest) (rows []Leader[[]byte], past bool, err error) {
 	v, applied, err := s.view()
 	if v == nil {
-		return nil, false, true, err
+		return nil, true, err
 	}
-	r, ok, err = t.after(kept, p, applied, v.Get)
-	return r, ok, false, errors.Join(err, v.Close())
+	rows, err = t.settle(o, c, applied, v.Get)
+	return rows, false, errors.Join(err, v.Close())
 }
 
-// carry is what an apply makes of the rankings. Each is carried over the frozen
-// delta, which the store holds by now; those that nobody wants, and those that
-// do not reach far enough any more, are dropped. A ranking that is being made
-// is told what the delta changes.
-func (t *totals) carry(rankings map[Order]*ranking, making *ranking, frozen *Delta, store Store) (next map[Order]*ranking, note *pending) {
-	deltas := [2]*Delta{frozen}
-	for o, r := range rankings {
-		if time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking {
-			continue
-		}
-		// What cannot be read here is read, and said, when it is asked for.
-		if r, ok, err := t.after(r, r.pending(r.reach.gainers, deltas), true, store.Get); err == nil && ok && r.reaches(r.limit) {
-			if next == nil {
-				next = map[Order]*ranking{}
-			}
-			next[o] = r.kept()
+// froze lets rankings know of a delta that is being frozen. The caller holds mu.
+func (t *totals) froze(d *Delta) {
+	for o, r := range t.rankings {
+		if time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking || !r.freeze(d) {
+			delete(t.rankings, o)
 		}
 	}
-	if making != nil {
-		note = making.pending(making.notes(), deltas)
+	if t.draft != nil {
+		t.draft.note(d)
 	}
-	return next, note
 }
 
-// notes is how many of the keys that gained most are noted of an apply while a
-// ranking is made.
-func (r *ranking) notes() int {
-	if r.growth == anyhow {
-		return math.MaxInt - 1
-	}
-	return 16 * r.reach.gainers
-}
-
-// rank makes a ranking of keep rows, or more. It looks through all keys of the
-// store while applies go on, and then reads again those that they may have
-// changed.
-func (t *totals) rank(ctx context.Context, o Order, keep int, slots chan struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	making := &ranking{order: o, growth: t.program.growth(o.Column), limit: keep, reach: t.reach, asked: new(atomic.Int64)}
-	making.asked.Store(time.Now().Unix())
-	t.make(making)
-	defer t.make(nil)
-	r, position, err := t.lookThrough(ctx, making)
-	if err != nil {
-		return err
-	}
-	changed := map[string]struct{}{} // by applies since
-	for seen := 0; ; {
-		done, notes := t.keep(r, position, seen)
-		if done {
-			return nil
-		}
-		f := r.floor
-		for _, p := range notes {
-			for key := range p.keys {
-				changed[key] = struct{}{}
-			}
-			for _, s := range p.sinks {
-				f, _ = r.growth.sink(o, f, &s.Value) // where nothing is sure, all keys are noted
+// carry makes the rankings those of the store with the frozen delta, which it
+// holds by now, and calls commit with mu held as soon as they are.
+func (t *totals) carry(commit func()) {
+	done := map[*ranking][]Leader[[]byte]{} // their rows after the apply; nil for those that are dropped
+	for {
+		t.mu.Lock()
+		next := map[*ranking]*contest{}
+		for _, r := range t.rankings {
+			if _, ok := done[r]; !ok {
+				next[r] = r.contest(t.frozen, nil)
 			}
 		}
-		seen += len(notes)
-		for i := range r.rows {
-			changed[string(r.rows[i].Key)] = struct{}{}
+		if len(next) == 0 {
+			break
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if r, position, err = t.reread(r, changed, f); err != nil {
-			return err
+		store := t.store
+		t.mu.Unlock()
+		for r, c := range next {
+			// What cannot be read here is read, and said, when it is asked for.
+			rows, err := t.settle(r.order, c, true, store.Get)
+			if err != nil {
+				rows = nil
+			}
+			done[r] = rows
 		}
 	}
-}
-
-// make lets applies know that a ranking is being made, nil for no longer.
-func (t *totals) make(r *ranking) {
-	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.making, t.notes = r, nil
-	t.turns++
-}
-
-// keep keeps r, which is as of position, where the store is there still; else it
-// returns what applies have noted since there were so many.
-func (t *totals) keep(r *ranking, position int64, seen int) (done bool, notes []*pending) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.store == nil {
-		return true, nil // who asks is told so
-	}
-	if position != t.progress.Position || len(t.notes) > seen {
-		return false, t.notes[seen:]
-	}
-	next := maps.Clone(t.rankings)
-	if next == nil {
-		next = map[Order]*ranking{}
-	}
-	next[r.order] = r.kept()
-	for len(next) > maxRankings {
-		oldest := r.order
-		for o, other := range next {
-			if other.asked.Load() < next[oldest].asked.Load() || oldest == r.order {
-				oldest = o
-			}
+	for o, r := range t.rankings {
+		if r.rows, r.floor = cut(done[r], r.floor, r.limit, t.spareRows); done[r] == nil || !r.reaches(r.limit) {
+			delete(t.rankings, o)
 		}
-		delete(next, oldest)
+		r.contenders = nil
 	}
-	t.rankings = next
-	t.turns++
-	return true, nil
+	commit()
 }
 
-// lookThrough finds the first rows among all keys of the store, as of position.
-func (t *totals) lookThrough(ctx context.Context, r *ranking) (found *ranking, position int64, err error) {
-	v, done, err := t.storeView()
+// lookThrough finds the first rows among all keys, of the store and the deltas.
+func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
+	for {
+		c := &contest{keys: map[string][2][]byte{}}
+		s, open := t.look(func(frozen, active *Delta) {
+			for i, d := range []*Delta{frozen, active} {
+				if d == nil {
+					continue
+				}
+				for row := range d.hashed() {
+					key := string(d.appendKey(nil, row))
+					parts := c.keys[key]
+					parts[i] = d.program.appendTotal(nil, &d.memory, row)
+					c.keys[key] = parts
+				}
+			}
+		})
+		if !open {
+			return nil, 0, ErrClosing
+		}
+		v, applied, err := s.view()
+		if v != nil {
+			rows, err = t.mergeThrough(ctx, v, o, limit, c, applied)
+			err = errors.Join(err, v.Close())
+		}
+		t.done()
+		if v != nil || err != nil {
+			return rows, s.position, err
+		}
+	}
+}
+
+// mergeThrough finds the first rows among all keys of a view and of a contest.
+func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c *contest, applied bool) ([]Leader[[]byte], error) {
+	first := NewLeaders[[]byte](o, limit)
+	err := t.each(ctx, v, o, func(sum *Total, key, total []byte) {
+		if _, changed := c.keys[string(key)]; !changed {
+			offerTotal(first, sum, key, total)
+		}
+	})
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	defer func() {
-		err = errors.Join(err, v.Close())
-		done()
-	}()
-	if position, err = v.Position(); err != nil {
-		return nil, 0, err
+	rows, err := t.settle(o, c, applied, v.Get)
+	for _, row := range rows {
+		first.Offer(row.Value, row.Key, row.Of)
 	}
-	first := NewLeaders[[]byte](r.order, r.limit+r.reach.spare+1)
+	return first.Rows(), err
+}
+
+// each reads all keys of a view; sum has what Value of the order's column needs.
+func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, key, total []byte)) error {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
 	n := 0
 	for key, total := range v.Scan(nil) {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
-			return nil, 0, ctx.Err()
+			return ctx.Err()
 		}
-		if err := sum.only(total, r.order.Column); err != nil {
-			return nil, 0, err
+		if err := sum.only(total, o.Column); err != nil {
+			return err
 		}
-		if value := sum.Value(r.order.Column, key); first.Takes(&value, key) {
-			first.Offer(value, key, bytes.Clone(total))
-		}
+		f(sum, key, total)
 	}
-	rows := first.Rows()
-	var f *floor
-	if len(rows) > r.limit+r.reach.spare {
-		last := rows[len(rows)-1]
-		f = &last
-	}
-	return r.with(rows, f), position, v.Err()
+	return v.Err()
 }
 
-// reread is r with a floor, and with the totals that keys have in the store by
-// now.
-func (t *totals) reread(r *ranking, keys map[string]struct{}, f *floor) (again *ranking, position int64, err error) {
-	v, done, err := t.storeView()
-	if err != nil {
-		return nil, 0, err
+// offerTotal offers a row of which it copies what is kept.
+func offerTotal(first *Leaders[[]byte], sum *Total, key, total []byte) {
+	if value := sum.Value(first.order.Column, key); first.Takes(&value, key) {
+		first.Offer(value, key, bytes.Clone(total))
 	}
-	defer func() {
-		err = errors.Join(err, v.Close())
-		done()
-	}()
-	if position, err = v.Position(); err != nil {
-		return nil, 0, err
-	}
-	rows := make([]Leader[[]byte], 0, len(keys))
-	for key := range keys {
-		stored, found, err := v.Get(nil, []byte(key))
-		if err != nil {
-			return nil, 0, err
-		}
-		if !found {
-			continue // it is folded, and not applied yet
-		}
-		row, err := t.row(r.order, []byte(key), stored, [2][]byte{})
-		if err != nil {
-			return nil, 0, err
-		}
-		rows = append(rows, row)
-	}
-	return r.with(rows, f), position, nil
-}
-
-// storeView opens a view of the store; done is to be called after it is closed.
-func (t *totals) storeView() (v View, done func(), err error) {
-	s, open := t.look(func(_, _ *Delta) {})
-	if !open {
-		return nil, nil, ErrClosing
-	}
-	if v, err = s.store.View(); err != nil {
-		t.done()
-		return nil, nil, err
-	}
-	return v, t.done, nil
 }

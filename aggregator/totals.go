@@ -29,19 +29,17 @@ type totals struct {
 	freezes  uint64    // how often active was frozen
 	changed  chan struct{}
 
-	reach    reach
-	rankings map[Order]*ranking // of the store, at progress; the map does not change
-	making   *ranking           // one that is being made
-	notes    []*pending         // what applies changed meanwhile
-	turns    uint64             // how often rankings or making was set otherwise than by an apply
-	ranks    chan struct{}      // a slot for who makes one
+	spareRows int                // that a ranking keeps beyond those asked for
+	rankings  map[Order]*ranking // of the store, at progress
+	draft     *draft             // a ranking that is being made
+	ranks     chan struct{}      // a slot for who makes one
 
 	readers sync.WaitGroup // reads of store under way; added under mu
 	total   sync.Pool      // *Total
 }
 
 func newTotals(p *Program) *totals {
-	t := &totals{program: p, reach: defaultReach, ranks: make(chan struct{}, 1)}
+	t := &totals{program: p, spareRows: spareRows, ranks: make(chan struct{}, 1)}
 	t.room.L = &t.mu
 	t.total.New = func() any { return p.NewTotal() }
 	return t
@@ -199,29 +197,18 @@ func (t *totals) freeze() (*Delta, Progress) {
 		t.frozen, t.active, t.spare = t.active, t.spare, nil
 		t.active.Reset(t.frozen.Next)
 		t.freezes++
+		t.froze(t.frozen)
 	}
 	return t.frozen, t.progress.after(t.frozen)
 }
 
 // thaw drops the frozen delta: the store holds it now.
 func (t *totals) thaw(applied Progress) {
-	for done := false; !done; {
-		t.mu.Lock()
-		turns, rankings, making, frozen, store := t.turns, t.rankings, t.making, t.frozen, t.store
-		t.mu.Unlock()
-		carried, note := t.carry(rankings, making, frozen, store)
-		t.mu.Lock()
-		if done = turns == t.turns; done {
-			t.rankings = carried
-			if note != nil {
-				t.notes = append(t.notes, note)
-			}
-			t.progress = applied
-			t.spare, t.frozen = t.frozen, nil
-			t.room.Broadcast()
-		}
-		t.mu.Unlock()
-	}
+	t.carry(func() {
+		t.progress = applied
+		t.spare, t.frozen = t.frozen, nil
+		t.room.Broadcast()
+	})
 }
 
 // moved begins anew at a position that the store was given without a delta.

@@ -1,0 +1,163 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// A draft is a ranking that is being made: all keys of the store are looked
+// through while folding and applies go on, and what they change meanwhile is
+// noted.
+type draft struct {
+	sieve
+	notes []noted // under totals.mu: of deltas frozen since they were taken
+}
+
+// noted is what one key gained: its height, and the hash of the key.
+type noted struct {
+	key    string
+	hash   uint32
+	height height
+}
+
+// note notes what a delta holds. The caller holds totals.mu.
+func (d *draft) note(delta *Delta) {
+	for row, hash := range delta.hashed() {
+		d.notes = append(d.notes, noted{string(delta.appendKey(nil, row)), hash, d.height(&delta.memory, row)})
+	}
+}
+
+// rank makes the ranking of an order with limit rows or more, where it can be
+// kept. One goroutine at a time.
+func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
+	d := &draft{sieve: s}
+	t.mu.Lock()
+	t.draft = d
+	if t.frozen != nil {
+		d.note(t.frozen) // the store may have it, or not
+	}
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		t.draft = nil
+		t.mu.Unlock()
+	}()
+	r := &ranking{order: s.order, limit: limit, asked: new(atomic.Int64)}
+	r.asked.Store(time.Now().Unix())
+	position, err := t.drawUp(ctx, r, s)
+	if err != nil {
+		return err
+	}
+	changed := map[string]struct{}{}
+	for ctx.Err() == nil && len(changed) <= maxContenders {
+		notes, done := t.keep(r, d, changed, position)
+		if done {
+			return nil
+		}
+		line := r.line()
+		for _, n := range notes {
+			if r.ceilings.merge(n.hash, n.height) >= line {
+				changed[n.key] = struct{}{}
+			}
+		}
+		if position, err = t.reread(r, changed); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// drawUp makes r of all keys of the store, as of position.
+func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int64, err error) {
+	err = t.viewed(func(store Store, v View) error {
+		if position, err = v.Position(); err != nil {
+			return err
+		}
+		r.ceilings = newCeilings(s, store.Keys())
+		first := NewLeaders[[]byte](r.order, r.limit+t.spareRows+1)
+		err := t.each(ctx, v, r.order, func(sum *Total, key, total []byte) {
+			w0, w1 := keyWords(key)
+			r.ceilings.set(t.program.hash(key, w0, w1), s.height(&sum.memory, sum.row))
+			offerTotal(first, sum, key, total)
+		})
+		r.rows, r.floor = cut(first.Rows(), nil, r.limit, t.spareRows)
+		return err
+	})
+	return position, err
+}
+
+// keep keeps r, which is as of position, where the store is there still and no
+// notes are left; else it returns those.
+func (t *totals) keep(r *ranking, d *draft, changed map[string]struct{}, position int64) (notes []noted, done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.store == nil {
+		return nil, true // who asks is told so
+	}
+	notes, d.notes = d.notes, nil
+	if len(notes) > 0 || position != t.progress.Position {
+		return notes, false
+	}
+	if t.frozen != nil {
+		r.contenders = changed
+	}
+	if t.rankings == nil {
+		t.rankings = map[Order]*ranking{}
+	}
+	if len(t.rankings) >= maxRankings {
+		t.forgetOldest()
+	}
+	if r.reaches(r.limit) {
+		t.rankings[r.order] = r
+	}
+	return nil, true
+}
+
+// forgetOldest drops the ranking that was not asked for the longest. The caller
+// holds mu.
+func (t *totals) forgetOldest() {
+	var oldest *ranking
+	for _, r := range t.rankings {
+		if oldest == nil || r.asked.Load() < oldest.asked.Load() {
+			oldest = r
+		}
+	}
+	delete(t.rankings, oldest.order)
+}
+
+// reread reads the rows of r, and the keys that may have passed its floor, anew,
+// as of position.
+func (t *totals) reread(r *ranking, changed map[string]struct{}) (position int64, err error) {
+	err = t.viewed(func(_ Store, v View) error {
+		if position, err = v.Position(); err != nil {
+			return err
+		}
+		c := &contest{keys: map[string][2][]byte{}, floor: r.floor}
+		for key := range changed {
+			c.keys[key] = [2][]byte{}
+		}
+		for i := range r.rows {
+			c.keys[string(r.rows[i].Key)] = [2][]byte{}
+		}
+		rows, err := t.settle(r.order, c, true, v.Get)
+		r.rows, r.floor = cut(rows, r.floor, r.limit, t.spareRows)
+		return err
+	})
+	return position, err
+}
+
+// viewed calls f with the store and a view of it.
+func (t *totals) viewed(f func(store Store, v View) error) error {
+	s, open := t.look(func(_, _ *Delta) {})
+	if !open {
+		return ErrClosing
+	}
+	defer t.done()
+	v, err := s.store.View()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s.store, v), v.Close())
+}
