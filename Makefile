@@ -38,8 +38,9 @@ integration: setup ## The tests on a real Kafka and a real search node
 	go test -tags integration -count=1 -p 1 -timeout 25m ./internal/testkit/servers ./integration
 
 .PHONY: setup
-setup: ## Install what the real servers need (a JDK and Maven), where it is missing
+setup: ## Install what the real servers and the page's tests need (a JDK, Maven, Chromium), where it is missing
 	@internal/testkit/servers/setup
+	@internal/testkit/servers/setup browser
 
 .PHONY: deploy-check
 deploy-check: ## Check deploy/ by the tools it is for: promtool, Prometheus, helm, hadolint and others

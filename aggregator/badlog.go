@@ -1,7 +1,9 @@
 package aggregator
 
 import (
+	"cmp"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,12 +11,25 @@ import (
 )
 
 const (
-	badLines  = 20 // log lines for bad records, for each reason and minute
-	badMinute = time.Minute
+	badLines   = 20 // log lines for bad records, for each reason and minute
+	badMinute  = time.Minute
+	badSamples = 5 // bad records that are remembered of each reason
 )
 
-// badLog logs bad records, so many a minute for each reason, and says how many
-// it held back. Shared by all tasks.
+// BadSample is where a bad record lies and what is wrong with it. What it holds
+// is for the dead letter alone.
+type BadSample struct {
+	Reason    event.Reason
+	Field     string // "" where the whole record is bad
+	Error     string // one sentence
+	Topic     string
+	Partition int32
+	Offset    int64
+	Seen      time.Time
+}
+
+// badLog logs bad records, so many a minute for each reason, says how many it
+// held back, and remembers the newest. Shared by all tasks.
 type badLog struct {
 	log *slog.Logger
 	now func() time.Time
@@ -27,16 +42,22 @@ type badLog struct {
 type badWindow struct {
 	began       time.Time
 	lines, held int
+	samples     []BadSample // oldest first, of the process
 }
 
 func (l *badLog) write(b BadRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w := &l.reasons[b.Reason]
-	if now := l.now(); now.Sub(w.began) >= badMinute {
+	now := l.now()
+	if now.Sub(w.began) >= badMinute {
 		l.end(b.Reason, w)
-		*w = badWindow{began: now}
+		w.began, w.lines = now, 0
 	}
+	if len(w.samples) == badSamples {
+		w.samples = append(w.samples[:0], w.samples[1:]...)
+	}
+	w.samples = append(w.samples, BadSample{b.Reason, b.Field, b.Error, b.Topic, b.Partition, b.Record.Offset, now})
 	if w.lines == badLines {
 		w.held++
 		return
@@ -57,6 +78,19 @@ func (l *badLog) settle(all bool) {
 			l.end(event.Reason(r), w)
 		}
 	}
+}
+
+// newest returns what is remembered, newest first.
+func (l *badLog) newest() (all []BadSample) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.reasons {
+		all = append(all, l.reasons[r].samples...)
+	}
+	slices.SortStableFunc(all, func(a, b BadSample) int {
+		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Partition, b.Partition), cmp.Compare(b.Offset, a.Offset))
+	})
+	return all
 }
 
 func (l *badLog) end(r event.Reason, w *badWindow) {

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,5 +68,32 @@ func TestO07BadLog(t *testing.T) {
 	l.write(BadRecord{Reason: event.NotJSON})
 	if strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("in the next minute: %s", out.String())
+	}
+}
+
+// The last few of each reason are remembered, also of those that were not
+// logged, and over the minute's end.
+func TestNewestBadRecords(t *testing.T) {
+	now := time.Unix(1_438_160_000, 0)
+	l := badLog{log: slog.New(slog.DiscardHandler), now: func() time.Time { return now }}
+	write := func(reason event.Reason, offset int64) {
+		now = now.Add(time.Second)
+		l.write(BadRecord{Topic: "sales", Record: Record{Offset: offset, Value: []byte("{")}, Reason: reason, Error: "it is bad"})
+	}
+	write(event.NullField, 7)
+	for offset := range int64(200) {
+		write(event.NotJSON, offset)
+	}
+	write(event.Empty, 300)
+	got := l.newest()
+	var offsets []int64
+	for i, b := range got {
+		offsets = append(offsets, b.Offset)
+		if i > 0 && b.Seen.After(got[i-1].Seen) {
+			t.Errorf("offset %d is not older than the one before", b.Offset)
+		}
+	}
+	if want := []int64{300, 199, 198, 197, 196, 195, 7}; !slices.Equal(offsets, want) {
+		t.Errorf("got offsets %v, want %v", offsets, want)
 	}
 }

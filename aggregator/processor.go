@@ -248,6 +248,10 @@ func (p *Processor) find(partition int32) (*task, error) {
 	return nil, ErrNotOwned
 }
 
+// BadSamples lists the last few bad records of each reason that this process
+// has seen, newest first.
+func (p *Processor) BadSamples() []BadSample { return p.badLog.newest() }
+
 // Status lists this member's partitions, by number.
 func (p *Processor) Status() []PartitionStatus {
 	p.mu.Lock()

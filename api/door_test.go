@@ -25,7 +25,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/v1/status", "/v1/aggregates", "/v1/aggregates/23", "/v1/aggregates/23/watch", "/v1/snapshots", "/metrics", "/none",
+		"/v1/status", "/v1/aggregates", "/v1/aggregates/23", "/v1/aggregates/23/watch", "/v1/snapshots", "/v1/bad-records", "/metrics", "/none",
 		"/healthz/x", "/v1/aggregates/../../healthz", internalRead,
 	} {
 		for _, header := range []string{"", "Bearer", "Bearer ", "Bearer third", "Bearer firs", "Bearer firstt", "Basic first", "first"} {
@@ -99,7 +99,7 @@ func TestRoutesAndMethods(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/": "GET, HEAD", "/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/metrics": "GET, HEAD", "/openapi.json": "GET, HEAD",
 		"/v1/status": "GET, HEAD", "/v1/aggregates": "GET, HEAD", "/v1/aggregates/23": "GET, HEAD", "/v1/aggregates/23/watch": "GET, HEAD",
-		"/v1/snapshots": "GET, HEAD, POST", "/v1/aggregates:batchGet": "POST",
+		"/v1/bad-records": "GET, HEAD", "/v1/snapshots": "GET, HEAD, POST", "/v1/aggregates:batchGet": "POST",
 	} {
 		got := m.do("DELETE", path, "")
 		got.problem(t, 405, typeMethodNotAllowed)

@@ -41,6 +41,7 @@ type fakeReader struct {
 	partitions map[int32]*fakePartition
 	scanning   hook // called before each Scan, where set
 	getting    hook // called before each Get, where set
+	bad        []aggregator.BadSample
 }
 
 type hook func(ctx context.Context, partition int32) error
@@ -148,6 +149,12 @@ func (r *fakeReader) watched(partition int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.partitions[partition].changed != nil
+}
+
+func (r *fakeReader) BadSamples() []aggregator.BadSample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.bad)
 }
 
 func (r *fakeReader) Status() (out []aggregator.PartitionStatus) {

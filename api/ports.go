@@ -12,6 +12,9 @@ import (
 type Reader interface {
 	// Status lists this member's partitions, by number.
 	Status() []aggregator.PartitionStatus
+	// BadSamples lists some of the newest bad records of each reason that this
+	// process has seen, newest first.
+	BadSamples() []aggregator.BadSample
 	// Get reads one key from one partition.
 	Get(ctx context.Context, partition int32, key []byte) (aggregator.Reading, error)
 	// Scan reads the first limit keys >= from that begin with prefix.

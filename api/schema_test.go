@@ -228,7 +228,7 @@ func TestOpenAPINamesEveryRoute(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"GET /", "GET /healthz", "GET /metrics", "GET /openapi.json", "GET /readyz", "GET /v1/aggregates",
-		"GET /v1/aggregates/{key}", "GET /v1/aggregates/{key}/watch", "GET /v1/snapshots", "GET /v1/status",
+		"GET /v1/aggregates/{key}", "GET /v1/aggregates/{key}/watch", "GET /v1/bad-records", "GET /v1/snapshots", "GET /v1/status",
 		"POST /v1/aggregates:batchGet", "POST /v1/snapshots",
 	}
 	if !slices.Equal(got, want) {

@@ -186,6 +186,7 @@ func (s *Server) routes() {
 	s.mux.Handle("/metrics", s.route("/metrics", get(s.serveMetrics)))
 	s.mux.Handle("/openapi.json", s.route("/openapi.json", get(s.serveOpenAPI)))
 	s.mux.Handle("/v1/status", s.route("/v1/status", get(s.serveStatus)))
+	s.mux.Handle("/v1/bad-records", s.route("/v1/bad-records", get(s.serveBadRecords)))
 	s.mux.Handle("/v1/aggregates", s.route("/v1/aggregates", get(s.serveList)))
 	s.mux.Handle("/v1/aggregates:batchGet", s.route("/v1/aggregates:batchGet", post(s.serveBatch)))
 	s.rows = s.route("/v1/aggregates/{key}", get(s.serveKey))
@@ -236,10 +237,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, limit int64) (
 }
 
 // servePage answers GET /.
-func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Security-Policy", web.Policy)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	respond(w, http.StatusOK, "text/html; charset=utf-8", web.Page)
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
+	web.Serve(w, r)
 	return nil
 }
 

@@ -15,14 +15,29 @@ type statusBody struct {
 	Generation int32           `json:"generation"`
 	Version    string          `json:"version"`
 	Definition definitionBody  `json:"definition"`
+	Topic      topicBody       `json:"topic"`
 	Partitions []partitionBody `json:"partitions"`
 	Members    []memberBody    `json:"members"`
 	History    *historyBody    `json:"history"`
 }
 
 type definitionBody struct {
-	SQL         string `json:"sql"`
-	Fingerprint string `json:"fingerprint"`
+	SQL         string       `json:"sql"`
+	Fingerprint string       `json:"fingerprint"`
+	Keys        []string     `json:"keys"`    // result names, in the order of a key's path
+	Columns     []columnBody `json:"columns"` // in the order of a row
+}
+
+type columnBody struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"`
+}
+
+// topicBody is the topic as the group knows it; it has 0 partitions until that
+// is known.
+type topicBody struct {
+	Name       string `json:"name"`
+	Partitions int32  `json:"partitions"`
 }
 
 type partitionBody struct {
@@ -75,14 +90,15 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
 	if p := newParams(r); p.err != nil {
 		return p.err
 	}
-	view := s.group.View()
+	view, partitions := s.view()
 	status := s.reader.Status()
 	body := statusBody{
 		Member:     view.Member,
 		Group:      view.Group,
 		Generation: view.Generation,
 		Version:    s.opts.Version,
-		Definition: definitionBody{s.program.Query().SQL, s.fingerprint},
+		Definition: s.definition(),
+		Topic:      topicBody{s.program.Query().Topic, partitions},
 		Partitions: []partitionBody{},
 		Members:    []memberBody{},
 		History:    s.history(&view, status),
@@ -97,6 +113,16 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.respondJSON(w, r, http.StatusOK, body)
 	return nil
+}
+
+// definition is the query with what its columns are.
+func (s *Server) definition() definitionBody {
+	q := s.program.Query()
+	b := definitionBody{SQL: q.SQL, Fingerprint: s.fingerprint, Keys: s.columns}
+	for _, c := range q.Columns {
+		b.Columns = append(b.Columns, columnBody{c.Name, q.Expression(c)})
+	}
+	return b
 }
 
 func (s *Server) partition(st *aggregator.PartitionStatus) partitionBody {

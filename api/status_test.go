@@ -27,7 +27,8 @@ func TestStatusAsInTheContract(t *testing.T) {
 		s.Documents, s.Keys, s.Bytes = 2, 7, 4096
 	})
 	want := `{"member":"member-0","group":"tidemark-sales","generation":3,"version":"v1.2.3",` +
-		`"definition":{"sql":"SELECT userId, count(*) AS n FROM sales GROUP BY userId","fingerprint":"` + m.program.Definition().Fingerprint + `"},` +
+		`"definition":{"sql":"SELECT userId, count(*) AS n FROM sales GROUP BY userId","fingerprint":"` + m.program.Definition().Fingerprint + `",` +
+		`"keys":["userId"],"columns":[{"name":"userId","expression":"userId"},{"name":"n","expression":"count(*)"}]},"topic":{"name":"sales","partitions":4},` +
 		`"partitions":[{"topic":"sales","partition":3,"state":"live","reason":"","position":1042,"high_watermark":1050,"log_start":5,"lag":8,"epoch":2,` +
 		`"counts":{"bad":2,"before_cut":0,"filtered":0,"folded":1040,"tombstone":0},"bad_reasons":{"not_json":2},"gap_records":0,"keys":7,"state_bytes":4096,` +
 		`"snapshot":null,"restore":null}],` +
@@ -62,6 +63,35 @@ func TestHistoryIsCompleteOnceItIsKnown(t *testing.T) {
 			t.Errorf("%+v: want complete %s: %s", c.view, c.want, got)
 		}
 	}
+}
+
+// A key of several columns is asked for in the order of GROUP BY, wherever the
+// columns stand in a row.
+func TestStatusTellsTheColumns(t *testing.T) {
+	m := one(t, "SELECT sum(paid) AS paid, `shop.id`, user.id FROM sales GROUP BY user.id, `shop.id`", 1, Options{})
+	want := `"keys":["id","shop.id"],"columns":[{"name":"paid","expression":"sum(paid)"},{"name":"shop.id","expression":"` + "`shop.id`" + `"},{"name":"id","expression":"user.id"}]`
+	if got := m.get("/v1/status").body; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestBadRecords(t *testing.T) {
+	m := one(t, salesQuery, 1, Options{})
+	if got := m.get("/v1/bad-records"); got.code != 200 || got.body != `{"records":[]}`+"\n" {
+		t.Errorf("got %d: %s", got.code, got.body)
+	}
+	m.reader.mu.Lock()
+	m.reader.bad = []aggregator.BadSample{{
+		Reason: event.NullField, Field: "totalRevenue", Error: "the field is null", Topic: "sales", Partition: 3, Offset: 1042,
+		Seen: time.Date(2015, 7, 29, 11, 17, 12, 5_900_000, time.FixedZone("", 7200)),
+	}}
+	m.reader.mu.Unlock()
+	want := `{"records":[{"reason":"null_field","field":"totalRevenue","error":"the field is null","topic":"sales","partition":3,"offset":1042,` +
+		`"seen":"2015-07-29T09:17:12.005Z"}]}` + "\n"
+	if got := m.get("/v1/bad-records"); got.body != want {
+		t.Errorf("got %s, want %s", got.body, want)
+	}
+	m.get("/v1/bad-records?limit=1").problem(t, 400, typeBadRequest)
 }
 
 // fakeSnapshots has one snapshot.

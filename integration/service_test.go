@@ -24,6 +24,7 @@ type settings struct {
 	query   string
 	kafka   string // more lines of section kafka, without indent
 	state   string // more lines of section state, without indent
+	tokens  string // http.tokens, default none: a list in brackets
 	rest    string // more sections
 	dir     string // state.dir; default: one of the test's own
 	env     []string
@@ -73,7 +74,7 @@ func newService(t testing.TB, set settings) *service {
 	fmt.Fprintf(&text, "query: |\n%s", indent(set.query))
 	fmt.Fprintf(&text, "kafka:\n%s", indent("bootstrap.servers: ["+set.brokers+"]\ngroup.id: "+set.group+"\n"+set.kafka))
 	fmt.Fprintf(&text, "state:\n%s", indent("dir: "+set.dir+"\n"+set.state))
-	fmt.Fprintf(&text, "http: {listen: '127.0.0.1:%d'}\n", ports[0])
+	fmt.Fprintf(&text, "http: {listen: '127.0.0.1:%d', tokens: %s}\n", ports[0], cmp.Or(set.tokens, "[]"))
 	fmt.Fprintf(&text, "log: {format: json, level: debug}\n%s\n", set.rest)
 	s := &service{
 		t:    t,

@@ -23,7 +23,7 @@ func (d *Definition) Clauses() []Clause {
 	}
 	clauses = append(clauses, Clause{"GROUP BY", d.groupBy()})
 	for _, c := range d.Columns {
-		clauses = append(clauses, Clause{"SELECT " + c.Name, d.column(c)})
+		clauses = append(clauses, Clause{"SELECT " + c.Name, d.Expression(c)})
 	}
 	return clauses
 }
@@ -33,7 +33,7 @@ func (d *Definition) String() string {
 	var b strings.Builder
 	for i, c := range d.Columns {
 		b.WriteString([]string{"SELECT ", ", "}[min(i, 1)])
-		b.WriteString(d.column(c) + " AS " + quoteName(c.Name))
+		b.WriteString(d.Expression(c) + " AS " + quoteName(c.Name))
 	}
 	b.WriteString(" FROM " + quoteName(d.Topic))
 	if d.Where != nil {
@@ -51,8 +51,8 @@ func (d *Definition) groupBy() string {
 	return strings.Join(paths, ", ")
 }
 
-// column is a column without its name.
-func (d *Definition) column(c Column) string {
+// Expression is what a column is made of: canonical text, without its name.
+func (d *Definition) Expression(c Column) string {
 	if c.Key >= 0 {
 		return quotePath(d.Paths[d.Keys[c.Key].Slot])
 	}

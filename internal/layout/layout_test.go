@@ -59,6 +59,7 @@ var rooms = map[string]string{
 var testOnly = []string{
 	"github.com/twmb/franz-go", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/google/go-cmp",
 	"github.com/getkin/kin-openapi", "github.com/cockroachdb/datadriven", "github.com/go-json-experiment/json",
+	"github.com/chromedp",
 }
 
 // demoBroker may import the in-process broker of franz-go outside of tests: the
