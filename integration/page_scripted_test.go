@@ -77,6 +77,7 @@ func TestPageShowsARestore(t *testing.T) {
 	defer server.Close()
 
 	b := newTab(t, startChromium(t), "503")
+	b.look(1280)
 	b.open(server.URL + "/#key=north/a%2Fb")
 	bar := `document.querySelector("#partitions-table progress")`
 	b.says("#partitions-table", "40.0 MiB of 400 MiB, about 90 s left")

@@ -49,6 +49,7 @@ func TestPage(t *testing.T) {
 
 	t.Run("look-up and live", func(t *testing.T) {
 		b := newTab(t, browser)
+		b.look(1280)
 		b.open(s.url + "/")
 		b.do(chromedp.SendKeys(chromedp.ID("key-0"), "big"), chromedp.Click(chromedp.CSS("#lookup-form button")))
 		b.until(is(value("paid"), "9007199254740993.1000000000000000001")) // no double has these digits
@@ -124,6 +125,7 @@ func TestPage(t *testing.T) {
 
 	t.Run("bad records and definition", func(t *testing.T) {
 		b := newTab(t, browser)
+		b.look(1280)
 		b.open(s.url + "/")
 		b.says("#bad-table", "not_json")
 		b.says("#samples-table", "null_field")
@@ -227,6 +229,7 @@ func TestPageAsksForAToken(t *testing.T) {
 	produce(t, topic, 0, paid("a", "1.5"))
 	s := serve(t, settings{query: pageQuery(topic), tokens: "[open-sesame]"})
 	b := newTab(t, startChromium(t), "401")
+	b.look(1280)
 	b.open(s.url + "/#key=a")
 	b.says("#login", "A token is needed")
 	give := func(token string) {

@@ -78,3 +78,13 @@ export const after = (ms, signal) => new Promise(done => {
   const timer = setTimeout(done, ms);
   signal?.addEventListener("abort", () => { clearTimeout(timer); done(); }, { once: true });
 });
+
+/** Waits until the page is looked at, or until the signal. */
+export async function seen(signal) {
+  while (document.hidden && !signal.aborted) {
+    await new Promise(done => {
+      document.addEventListener("visibilitychange", done, { once: true });
+      signal.addEventListener("abort", done, { once: true });
+    });
+  }
+}

@@ -35,9 +35,9 @@ export async function showBad(status) {
   const sorted = Object.entries(reasons).sort((a, b) => b[1] - a[1]);
   fill(at("bad-table"), [{ name: "Reason" }, { name: "Records", number: true }], sorted.map(([reason, n]) => [{ text: reason }, { text: grouped(n) }]));
   at("bad-table").hidden = sorted.length === 0;
-  say(at("bad-none"), sorted.length === 0 ? "No bad records in the partitions of this member." : "");
   const counts = JSON.stringify(sorted);
   if (counts === known) return;
+  say(at("bad-none"), sorted.length === 0 ? "No bad records in the partitions of this member." : "");
   try {
     const { records } = await get("v1/bad-records");
     known = counts;
@@ -46,6 +46,7 @@ export async function showBad(status) {
       { text: r.reason }, { text: `${r.topic} ${r.partition}, offset ${r.offset}` }, { text: r.error }, { text: clock(new Date(r.seen)) },
     ]));
     at("samples").hidden = records.length === 0;
+    if (sorted.length > 0 && records.length === 0) say(at("bad-none"), "None of them since this member started.");
   } catch (e) {
     if (!(e instanceof Problem)) throw e;
     complain(at("bad-problem"), e);

@@ -1,4 +1,4 @@
-import { after, at, clock, complain, fill, make, say } from "./dom.js";
+import { after, at, clock, complain, fill, make, say, seen } from "./dom.js";
 import { Problem, follow, get, tokenGiven } from "./server.js";
 import { cell, keyHash } from "./values.js";
 
@@ -37,6 +37,7 @@ function fromAddress(moved) {
   try {
     texts = location.hash.slice(5).split("/").map(decodeURIComponent);
   } catch {
+    at("row-none").hidden = true;
     at("row").hidden = false;
     return complain(at("row-problem"), new Problem({ title: "The address of the page holds a key that cannot be read." }));
   }
@@ -50,6 +51,7 @@ function fromAddress(moved) {
   say(at("row-name"), texts.join(" / "));
   say(at("row-absent"), "");
   say(at("row-positions"), "");
+  at("row-none").hidden = true;
   at("row").hidden = false;
   if (moved && !at("lookup").contains(document.activeElement)) {
     at("row-name").focus({ preventScroll: true });
@@ -60,6 +62,12 @@ function fromAddress(moved) {
 
 async function watch(texts, signal) {
   for (let failed = 0; !signal.aborted;) {
+    // A browser has few connections to one host: tabs that nobody looks at leave theirs to the others.
+    await seen(signal);
+    const looking = new AbortController();
+    const hide = () => { if (document.hidden) looking.abort(); };
+    document.addEventListener("visibilitychange", hide);
+    const either = AbortSignal.any([signal, looking.signal]);
     try {
       at("row").dataset.state = "asking";
       say(at("row-state"), "asking");
@@ -68,11 +76,13 @@ async function watch(texts, signal) {
         showAnswer(answer);
       };
       // A browser takes . and .. out of an address, however they are written.
-      await (texts.some(t => t === "." || t === "..") ? poll(texts, signal, heard)
-        : follow(`v1/aggregates/${texts.map(encodeURIComponent).join("/")}/watch`, signal, heard));
+      await (texts.some(t => t === "." || t === "..") ? poll(texts, either, heard)
+        : follow(`v1/aggregates/${texts.map(encodeURIComponent).join("/")}/watch`, either, heard));
+      if (looking.signal.aborted) continue;
       failed++; // it ended: the member is leaving
     } catch (e) {
       if (signal.aborted) return;
+      if (looking.signal.aborted) continue;
       if (!(e instanceof Problem)) throw e;
       failed++;
       complain(at("row-problem"), e);
@@ -84,6 +94,8 @@ async function watch(texts, signal) {
         at("row").dataset.state = "ended";
         return say(at("row-state"), "not followed");
       }
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
     }
     at("row").dataset.state = "broken";
     say(at("row-state"), shownTexts ? "as it was; trying again" : "trying again");

@@ -21,6 +21,7 @@ let fingerprint = ""; // of the definition that is shown
 
 function showStatus(status) {
   say(at("group"), status.group);
+  document.title = `${status.group} · Tidemark`;
   say(at("about"), `Topic ${status.topic.name}. Generation ${status.generation}, ${status.members.length} member${status.members.length === 1 ? "" : "s"}. ` +
     `This is ${status.member || "a member that is not in the group yet"}, version ${status.version}.${history(status.history)}`);
   if (status.definition.fingerprint !== fingerprint) {

@@ -1,4 +1,4 @@
-import { after, at, clock, complain, fill, make, say } from "./dom.js";
+import { after, at, clock, complain, fill, make, say, seen } from "./dom.js";
 import { Problem, get, tokenGiven } from "./server.js";
 import { tabulate } from "./values.js";
 
@@ -52,12 +52,6 @@ async function keepAsking(definition, signal) {
       wait = Math.max(restPause, 1000 * e.retryAfter);
     }
     await after(wait, signal);
-    while (document.hidden && !signal.aborted) await shown(signal);
+    await seen(signal);
   }
 }
-
-/** Resolves when the page is looked at again. */
-const shown = signal => new Promise(done => {
-  document.addEventListener("visibilitychange", done, { once: true, signal });
-  signal.addEventListener("abort", done, { once: true });
-});
