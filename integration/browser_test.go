@@ -45,6 +45,7 @@ type tab struct {
 	t      *testing.T
 	ctx    context.Context
 	excuse []string // what a complaint may be about
+	shots  int
 
 	mu         sync.Mutex
 	complaints []string
@@ -132,6 +133,7 @@ func (b *tab) check() {
 }
 
 // shoot keeps a picture of the whole page in the folder PAGE_SHOTS, where set.
+// The end of a test takes one too.
 func (b *tab) shoot() {
 	dir := os.Getenv("PAGE_SHOTS")
 	if dir == "" {
@@ -139,7 +141,9 @@ func (b *tab) shoot() {
 	}
 	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, strings.NewReplacer("/", "-").Replace(b.t.Name())+".png"), png, 0o644)
+		b.shots++
+		name := fmt.Sprintf("%s-%d.png", strings.NewReplacer("/", "-", ",", "").Replace(b.t.Name()), b.shots)
+		err = os.WriteFile(filepath.Join(dir, name), png, 0o644)
 	}
 	if err != nil {
 		b.t.Error(err)

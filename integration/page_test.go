@@ -203,6 +203,7 @@ func TestPage(t *testing.T) {
 		if got := eval[string](b, ground); got != dark {
 			t.Errorf("the ground is %s, though dark was chosen", got)
 		}
+		b.until(`document.querySelectorAll("#list-table tbody tr").length === 10 && document.querySelectorAll("#top-table tbody tr").length === 10`)
 		if name := eval[string](b, `(() => { const e = document.createElement("p"); e.className = "changed"; document.body.append(e); return getComputedStyle(e).animationName })()`); name != "none" {
 			t.Errorf("%s moves, though nothing shall", name)
 		}
