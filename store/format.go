@@ -25,6 +25,9 @@ var (
 	formatKey   = []byte("m/format")
 	identityKey = []byte("m/identity")
 	progressKey = []byte("m/progress")
+
+	leastKey    = []byte{}     // no key is before it,
+	greatestKey = []byte{0xff} // and none behind it
 )
 
 // totalKey is the store's key of the total of key.

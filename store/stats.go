@@ -18,7 +18,8 @@ type Stats struct {
 	Errors      int64         // failed flushes and compactions
 }
 
-// Stats returns the figures of p at this moment, zero once it is closed.
+// Stats returns the figures of p at this moment, zero once it is closed. It
+// waits for writes of the manifest that are under way.
 func (p *Partition) Stats() Stats {
 	s := Stats{Partition: p.number}
 	if !p.gate.enter() {
@@ -41,13 +42,19 @@ func (p *Partition) Stats() Stats {
 // Keys is the number of keys, an estimate within a few per cent.
 func (p *Partition) Keys() int64 { return p.keys.estimate() }
 
-// Bytes is the size of the state on disk, 0 once it is closed.
+// Bytes is the size of the state's tables on disk, 0 once it is closed. It
+// waits for nothing, as every answer asks for it: Stats waits for the disk
+// while a flush, a compaction or a checkpoint has the manifest.
 func (p *Partition) Bytes() int64 {
 	if !p.gate.enter() {
 		return 0
 	}
 	defer p.gate.leave()
-	return int64(p.db.Metrics().DiskSpaceUsage())
+	n, err := p.db.EstimateDiskUsage(leastKey, greatestKey)
+	if err != nil { // the bounds alone can be wrong
+		return 0
+	}
+	return int64(n)
 }
 
 // Stats returns the figures of all open partitions, by number.
