@@ -213,6 +213,11 @@ func (t *task) restore(ctx context.Context, position int64) (Store, error) {
 		if errors.Is(err, ErrNoSnapshot) {
 			none, err = err, nil
 		}
+		if errors.Is(err, ErrNoSpace) {
+			t.pause(holdSpace, err.Error())
+		} else {
+			t.pause(holdSpace, "")
+		}
 		return err
 	})
 	crashpoint.Hit("restored")

@@ -13,8 +13,9 @@ import (
 var (
 	// ErrOutOfRange: the offset asked for is below the log start or above the end.
 	ErrOutOfRange = errors.New("offset out of range")
-	// ErrNoSpace: less free disk than the floor; the apply did not begin.
-	ErrNoSpace = errors.New("no space left for an apply")
+	// ErrNoSpace: less free disk than the floor, before or after what was asked
+	// for, which did not begin; or the disk is full.
+	ErrNoSpace = errors.New("no space left")
 	// ErrNoState: there is no state of the partition here.
 	ErrNoState = errors.New("no state")
 	// ErrDamaged: the files of a state are damaged.
@@ -200,7 +201,8 @@ type Snapshots interface {
 	Claim(ctx context.Context, topic Topic, partition int32, after int64) (Publisher, error)
 	// Restore makes the newest whole snapshot beyond position the local state
 	// of the partition, in the place of the one that is there, which is closed.
-	// ErrNoSnapshot where there is none: then the local state is as it was.
+	// ErrNoSnapshot where there is none, ErrNoSpace where there is too little free
+	// disk: then the local state is as it was.
 	// progress is told how many bytes are there of those that are needed.
 	Restore(ctx context.Context, topic Topic, partition int32, position int64, progress func(have, need int64)) (Snapshot, error)
 }

@@ -50,3 +50,11 @@ type tidier interface {
 	// forget removes the empty folders under prefix and its own.
 	forget(prefix string)
 }
+
+// sharer is a bucket whose objects may be files on the disk of their user.
+type sharer interface {
+	// share makes the file to, which does not exist, of the bytes of an object
+	// without copying them, and says whether they are durable. An error, and no
+	// file, where that cannot be. Nobody may write into the file.
+	share(key, to string) (durable bool, err error)
+}

@@ -70,7 +70,7 @@ func (r *restoration) damage(f File, reason string) error {
 var errWrongSum = errors.New("does not have the bytes that were published")
 
 // fetch reads the object from where the partial file ends to its end, and
-// compares the whole. The file is durable on success.
+// compares the whole.
 func (r *restoration) fetch(ctx context.Context, f File, key, partial string, tell func(at, loaded int64)) (err error) {
 	if err := r.s.opts.step("download"); err != nil {
 		return err
@@ -94,10 +94,7 @@ func (r *restoration) fetch(ctx context.Context, f File, key, partial string, te
 	if got := hex.EncodeToString(sum.Sum(nil)); got != f.SHA256 {
 		return fmt.Errorf("%w: its sum is %s instead of %s", errWrongSum, got, f.SHA256)
 	}
-	if err := out.Truncate(f.Size); err != nil {
-		return err
-	}
-	return out.Sync()
+	return out.Truncate(f.Size)
 }
 
 // read appends the object from offset at to out and sum.

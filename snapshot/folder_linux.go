@@ -23,3 +23,23 @@ func link(temp, name string) error {
 	}
 	return nil
 }
+
+// clone makes the file to, which does not exist, with the bytes of from, which
+// both share until either is written to; an error, and no file, where the file
+// system does not have that.
+func clone(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	err = unix.IoctlFileClone(int(out.Fd()), int(in.Fd()))
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}

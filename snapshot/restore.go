@@ -10,9 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"tidemark/aggregator"
 )
 
 // RestoreOptions tune a restore. The zero value works.
@@ -21,6 +24,10 @@ type RestoreOptions struct {
 	// compared by their sums, and linked or copied instead of downloaded. A
 	// table is linked, so nobody may write into it; nobody does.
 	Reuse []string
+	// Room, where not nil, is asked once, before anything is downloaded, for
+	// room for so many bytes beside dir. Its error ends the restore; free is
+	// called when the restore has ended.
+	Room func(bytes int64) (free func(), err error)
 	// Progress is told how many bytes are there of those that are needed; one
 	// call at a time.
 	Progress func(have, need int64)
@@ -28,7 +35,7 @@ type RestoreOptions struct {
 
 // The folders that a restore into dir makes beside it. Neither is a state.
 const (
-	partsSuffix  = ".parts"     // what was downloaded, by sum; kept when the restore fails
+	partsSuffix  = ".parts"     // what was gathered, by sum; kept when the restore fails
 	layoutSuffix = ".restoring" // the files under their names
 )
 
@@ -36,15 +43,25 @@ const (
 // files of the snapshot, each compared with its size and sum. On return it is
 // whole and durable; before that there is no dir, also after a crash. What was
 // downloaded of a restore that did not end is kept beside dir and used by the
-// next one into it, of this snapshot or another; Forget removes it.
+// next one into it, of this snapshot or another.
+//
+// Where the store is a folder on the file system of dir its tables are not
+// copied: dir shares them, as a clone where the file system has those, else as
+// a hard link. Both sides only ever remove their names.
 //
 // A *DamagedError, which is ErrDamaged, where the snapshot is not whole: the
 // one before may be. ErrNewer where the state is of a newer format than
-// Options.Format; ErrOccupied where dir has files.
+// Options.Format; ErrOccupied where dir has files; aggregator.ErrNoSpace where
+// the disk filled up: then nothing is kept.
 func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts RestoreOptions) error {
 	began := time.Now()
 	r := &restoration{s: s, m: m, dir: dir, opts: opts, parts: dir + partsSuffix, layout: dir + layoutSuffix}
-	if err := r.run(ctx); err != nil {
+	err := r.run(ctx)
+	if isFull(err) {
+		// Others may need the room to end what they are at.
+		err = fmt.Errorf("%w: %w", aggregator.ErrNoSpace, errors.Join(err, os.RemoveAll(r.layout), os.RemoveAll(r.parts)))
+	}
+	if err != nil {
 		return fmt.Errorf("restore snapshot %d of %s into %s: %w", m.Seq, m.Lineage, dir, err)
 	}
 	seconds := time.Since(began).Seconds()
@@ -106,12 +123,9 @@ func next(k *look, damaged []*Manifest, accept func(*Manifest) bool) *Manifest {
 	return nil
 }
 
-// Forget removes what a restore into dir that did not end has left.
-func Forget(dir string) error {
-	if err := errors.Join(os.RemoveAll(dir+layoutSuffix), os.RemoveAll(dir+partsSuffix)); err != nil {
-		return fmt.Errorf("remove what was restored for %s: %w", dir, err)
-	}
-	return nil
+// isFull says whether err comes from a disk without space left.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // restoration is one restore.
@@ -122,9 +136,10 @@ type restoration struct {
 	parts, layout string
 	opts          RestoreOptions
 
-	mu     sync.Mutex
-	have   int64 // bytes of the snapshot that are in parts
-	loaded int64 // bytes downloaded
+	mu      sync.Mutex
+	have    int64           // bytes of the snapshot that are in parts
+	loaded  int64           // bytes downloaded
+	durable map[string]bool // parts whose bytes are, by sum
 }
 
 func (r *restoration) run(ctx context.Context) error {
@@ -138,6 +153,7 @@ func (r *restoration) run(ctx context.Context) error {
 		return err
 	}
 	r.told(0, 0)
+	r.durable = make(map[string]bool)
 	if err := r.gather(ctx); err != nil {
 		return err
 	}
@@ -162,7 +178,8 @@ func vacant(dir string) error {
 	return err
 }
 
-// gather brings every content of the snapshot into parts, under its sum.
+// gather brings every content of the snapshot into parts, under its sum: first
+// what is on this disk already, then, where there is room, the rest.
 func (r *restoration) gather(ctx context.Context) error {
 	need := make(map[string]File) // by sum
 	for _, f := range r.m.Files {
@@ -171,16 +188,89 @@ func (r *restoration) gather(ctx context.Context) error {
 		}
 	}
 	local := r.index(need)
+	absent, err := r.each(ctx, need, func(ctx context.Context, f File) (bool, error) { return r.obtain(ctx, f, local) })
+	if err != nil || len(absent) == 0 {
+		return err
+	}
+	if r.opts.Room != nil {
+		free, err := r.opts.Room(r.size(absent))
+		if err != nil {
+			_ = os.Remove(r.parts) // where it is empty, as if nothing had begun
+			return err
+		}
+		defer free()
+	}
+	// A file is made durable while the next one is downloaded.
+	var syncs errgroup.Group
+	_, err = r.each(ctx, absent, func(ctx context.Context, f File) (bool, error) {
+		part := r.part(f)
+		if err := r.download(ctx, f, part); err != nil {
+			return false, err
+		}
+		if isTable(f.Name) {
+			syncs.Go(func() error { return r.settle(f.SHA256, part) })
+		}
+		return true, nil
+	})
+	return errors.Join(err, syncs.Wait())
+}
+
+// each calls do for each content, some at a time, and returns those for which
+// it was false.
+func (r *restoration) each(ctx context.Context, all map[string]File, do func(context.Context, File) (bool, error)) (rest map[string]File, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(r.s.opts.Transfers)
+	rest = make(map[string]File)
+	var mu sync.Mutex
 	for _, f := range r.m.Files {
-		if _, first := need[f.SHA256]; !first {
+		if all[f.SHA256].Name != f.Name {
 			continue
 		}
-		delete(need, f.SHA256)
-		g.Go(func() error { return r.obtain(gctx, f, local) })
+		g.Go(func() error {
+			done, err := do(gctx, f)
+			if !done {
+				mu.Lock()
+				rest[f.SHA256] = f
+				mu.Unlock()
+			}
+			return err
+		})
 	}
-	return g.Wait()
+	return rest, g.Wait()
+}
+
+// part is where the content of f is gathered.
+func (r *restoration) part(f File) string { return filepath.Join(r.parts, f.SHA256) }
+
+// settle makes the part of the sum durable.
+func (r *restoration) settle(sum, part string) error {
+	if err := syncFile(part); err != nil {
+		return err
+	}
+	r.mark(sum)
+	return nil
+}
+
+// mark notes that the part of the sum is durable.
+func (r *restoration) mark(sum string) {
+	r.mu.Lock()
+	r.durable[sum] = true
+	r.mu.Unlock()
+}
+
+// size is how many bytes the contents take that are yet to be written: one
+// that is no table is written twice.
+func (r *restoration) size(absent map[string]File) (n int64) {
+	for _, f := range absent {
+		n += f.Size
+		if !isTable(f.Name) {
+			n += f.Size
+		}
+		if info, err := os.Stat(r.part(f) + partialSuffix); err == nil {
+			n -= min(info.Size(), f.Size)
+		}
+	}
+	return n
 }
 
 // index finds files in the folders to reuse that have the size of one that is
@@ -205,39 +295,68 @@ func (r *restoration) index(need map[string]File) map[int64][]string {
 	return found
 }
 
-// obtain makes the part of f.
-func (r *restoration) obtain(ctx context.Context, f File, local map[int64][]string) error {
+// obtain makes the part of f of what is on this disk; false where that is not
+// enough.
+func (r *restoration) obtain(ctx context.Context, f File, local map[int64][]string) (bool, error) {
 	if err := ctx.Err(); err != nil { // reading what is there takes long, too
-		return err
+		return false, err
 	}
-	part := filepath.Join(r.parts, f.SHA256)
+	part := r.part(f)
 	if matches(part, f) {
 		r.told(f.Size, 0)
-		return nil
+		return true, nil
 	}
 	if err := remove(part); err != nil {
-		return err
+		return false, err
 	}
 	for _, path := range local[f.Size] {
 		if err := ctx.Err(); err != nil {
-			return err
+			return false, err
 		}
 		if !matches(path, f) {
 			continue
 		}
 		if isTable(path) && isTable(f.Name) && os.Link(path, part) == nil {
+			r.mark(f.SHA256)
 			r.told(f.Size, 0)
-			return nil
+			return true, nil
 		}
 		if err := copyFile(path, part); err == nil && matches(part, f) {
 			r.told(f.Size, 0)
-			return nil
+			return true, nil
 		}
 		if err := remove(part); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return r.download(ctx, f, part)
+	return r.share(ctx, f, part)
+}
+
+// share makes the part of f, which is a table, share its bytes with the object,
+// where the store can do that; they are read once, for their sum. What is wrong
+// with them a download finds out, and says.
+func (r *restoration) share(ctx context.Context, f File, part string) (bool, error) {
+	sharing, ok := r.s.bucket.(sharer)
+	if !ok || !isTable(f.Name) {
+		return false, nil
+	}
+	give, err := r.s.take(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer give()
+	durable, err := sharing.share(r.m.Lineage.file(f.Object), part)
+	if err != nil {
+		return false, nil // another file system, or one without either
+	}
+	if !matches(part, f) {
+		return false, remove(part)
+	}
+	if durable {
+		r.mark(f.SHA256)
+	}
+	r.told(f.Size, 0)
+	return true, r.s.opts.step("shared")
 }
 
 // matches says whether the file at path has the content of f.
@@ -250,8 +369,12 @@ func matches(path string, f File) bool {
 	return err == nil && sum == f.SHA256
 }
 
+// maxSyncs bounds how many files are made durable at the same time: file
+// systems do many at the price of one.
+const maxSyncs = 32
+
 // lay puts the parts under the names of the files. Tables share their bytes
-// with the part; what Pebble may write to is a copy.
+// with the part; what Pebble may write to is a copy. All is durable on return.
 func (r *restoration) lay() error {
 	if err := r.s.opts.step("lay out"); err != nil {
 		return err
@@ -262,21 +385,33 @@ func (r *restoration) lay() error {
 	if err := os.MkdirAll(r.layout, 0o755); err != nil {
 		return err
 	}
+	var syncs errgroup.Group
+	syncs.SetLimit(maxSyncs)
 	for _, f := range r.m.Files {
-		part, name := filepath.Join(r.parts, f.SHA256), filepath.Join(r.layout, f.Name)
-		var err error
-		switch {
-		case f.Size == 0:
-			err = errors.Join(os.WriteFile(name, nil, 0o644), syncFile(name))
-		case isTable(f.Name) && os.Link(part, name) == nil:
-		default:
-			err = copyFile(part, name)
-		}
+		durable, err := r.place(f)
 		if err != nil {
-			return fmt.Errorf("lay out %s: %w", f.Name, err)
+			return errors.Join(fmt.Errorf("lay out %s: %w", f.Name, err), syncs.Wait())
+		}
+		if !durable {
+			syncs.Go(func() error { return syncFile(filepath.Join(r.layout, f.Name)) })
 		}
 	}
+	if err := syncs.Wait(); err != nil {
+		return err
+	}
 	return syncDir(r.layout)
+}
+
+// place makes the file f in the layout, and says whether its bytes are durable.
+func (r *restoration) place(f File) (durable bool, err error) {
+	name := filepath.Join(r.layout, f.Name)
+	if f.Size == 0 {
+		return false, os.WriteFile(name, nil, 0o644)
+	}
+	if isTable(f.Name) && os.Link(r.part(f), name) == nil {
+		return r.durable[f.SHA256], nil
+	}
+	return false, copyFile(r.part(f), name)
 }
 
 // install gives the folder its name, and removes the parts.
@@ -324,7 +459,7 @@ func (r *restoration) needed() (n int64) {
 	return n
 }
 
-// copyFile makes a file with the bytes of another, durable but for its name.
+// copyFile makes a file with the bytes of another.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -336,8 +471,5 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	if err == nil {
-		err = out.Sync()
-	}
 	return errors.Join(err, out.Close())
 }

@@ -118,20 +118,6 @@ func leftovers(t testing.TB, dir string) {
 	}
 }
 
-func TestForget(t *testing.T) {
-	s := openStore(t, buckets["mem"](t)(), Options{})
-	m := publish(t, claim(t, s, 3), 10).Manifest
-	dir := filepath.Join(t.TempDir(), "state")
-	s.opts.step = (&stopper{name: "install", n: 1, seen: make(map[string]int)}).step
-	if err := s.Restore(t.Context(), m, dir, RestoreOptions{}); !errors.Is(err, errStep) {
-		t.Fatal(err)
-	}
-	if err := Forget(dir); err != nil {
-		t.Fatal(err)
-	}
-	leftovers(t, dir)
-}
-
 // A partial file that is not a beginning, as a power cut can leave it, is read
 // again from the start.
 func TestPartOfAnotherLife(t *testing.T) {
@@ -215,7 +201,7 @@ func TestRestoreNeedsAnEmptyPlace(t *testing.T) {
 }
 
 // restoreSteps are those of a restore.
-var restoreSteps = []string{"download", "downloaded", "lay out", "install", "installed"}
+var restoreSteps = []string{"shared", "download", "downloaded", "lay out", "install", "installed"}
 
 func TestEndAtEveryStepOfARestore(t *testing.T) {
 	open := buckets["folder"](t)

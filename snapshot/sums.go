@@ -5,13 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // tableSuffix is how the names of tables end: files that never change once
@@ -70,13 +71,31 @@ func (s *sums) scan(ctx context.Context, dir string) ([]File, error) {
 
 func isTable(name string) bool { return filepath.Ext(name) == tableSuffix }
 
+// sumBuffer, in bytes, is how much is read and summed at a time.
+const sumBuffer = 256 << 10
+
+var sumBuffers = sync.Pool{New: func() any { return new([sumBuffer]byte) }}
+
 // hashFile returns the size and the SHA-256 of a file.
 func hashFile(path string) (n int64, sum string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, "", err
 	}
-	h := sha256.New()
-	n, err = io.Copy(h, f)
-	return n, hex.EncodeToString(h.Sum(nil)), errors.Join(err, f.Close())
+	defer f.Close() // it was read alone
+	buffer := sumBuffers.Get().(*[sumBuffer]byte)
+	defer sumBuffers.Put(buffer)
+	for h := sha256.New(); ; {
+		m, err := f.Read(buffer[:])
+		h.Write(buffer[:m]) // never fails
+		n += int64(m)
+		if err == io.EOF {
+			return n, hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return n, "", err
+		}
+		// Folding, on as few cores, is to wait for one buffer, not for a file.
+		runtime.Gosched()
+	}
 }

@@ -74,11 +74,16 @@ func Open(dir string, opts Options) (*Dir, error) {
 	watched, health := vfs.WithDiskHealthChecks(vfs.OnDiskFull(orderedFS{disk}, d.space.full), slowDisk, nil, d.diskSlow())
 	d.health = health
 	d.shared = newShared(watched, opts.Memory, opts.Compactions)
-	if err := d.space.check(); err != nil && !errors.Is(err, aggregator.ErrNoSpace) {
+	if _, _, err := d.space.free(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
+
+// Room keeps room for bytes that are about to be written beside the states, and
+// for opening what they become, until free is called. It returns
+// aggregator.ErrNoSpace where less than MinFree would be left.
+func (d *Dir) Room(bytes int64) (free func(), err error) { return d.space.keep(bytes + openRoom) }
 
 // diskSlow returns what is told of slow writes; it must not wait for the disk.
 func (d *Dir) diskSlow() func(vfs.DiskSlowInfo) {

@@ -51,7 +51,8 @@ func (d *Dir) install(partition int32, from string) error {
 		return err
 	}
 	defer d.settle(partition, nil)
-	if err := d.layout.retire(partition); err != nil {
+	retired, err := d.layout.retire(partition)
+	if err != nil {
 		return err
 	}
 	crashpoint.Hit("retired")
@@ -63,5 +64,8 @@ func (d *Dir) install(partition int32, from string) error {
 		return err
 	}
 	crashpoint.Hit("moved")
+	if !retired {
+		return nil
+	}
 	return d.layout.bury(partition)
 }

@@ -129,19 +129,19 @@ func (l layout) clear(dir string, left func(name string) bool) (removed []string
 
 // retire takes the partition's state, where there is one, out of its place, so
 // that it is a state no more; durable on return. bury removes it.
-func (l layout) retire(n int32) error {
+func (l layout) retire(n int32) (was bool, err error) {
 	path := l.partition(n)
 	removing := path + removingSuffix
 	if err := l.fs.RemoveAll(removing); err != nil { // of a removal that failed
-		return err
+		return false, err
 	}
 	if err := l.fs.Rename(path, removing); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			return false, nil
 		}
-		return err
+		return false, err
 	}
-	return l.sync(l.partitions())
+	return true, l.sync(l.partitions())
 }
 
 // reinstate takes back what retire did.

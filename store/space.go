@@ -34,7 +34,8 @@ type space struct {
 	closing chan struct{}
 
 	mu   sync.Mutex
-	held bool // the ballast is there
+	held bool  // the ballast is there
+	kept int64 // bytes that are about to be written
 }
 
 func newSpace(fs vfs.FS, path string, floor int64, log *slog.Logger) *space {
@@ -60,6 +61,29 @@ func (s *space) check() error {
 		s.fill()
 	}
 	return nil
+}
+
+// keep keeps room for bytes until free is called. It returns
+// aggregator.ErrNoSpace, with the numbers, where that would leave less than the
+// floor. Bytes that are kept and already written count twice: it errs on the
+// side of waiting.
+func (s *space) keep(bytes int64) (free func(), err error) {
+	is, known, err := s.free()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.floor >= 0 && known && is-s.kept-bytes < s.floor {
+		return nil, fmt.Errorf("%w: %s is free at %s, %s is to be written and state.min_free is %s",
+			aggregator.ErrNoSpace, size(is), s.path, size(s.kept+bytes), size(s.floor))
+	}
+	s.kept += bytes
+	return func() {
+		s.mu.Lock()
+		s.kept -= bytes
+		s.mu.Unlock()
+	}, nil
 }
 
 // checkOpen returns aggregator.ErrNoSpace where there is no room for the little

@@ -182,10 +182,10 @@ func TestS04BallastBuysTheRoomToClose(t *testing.T) {
 	o := options(t).WithFS(disk.fs())
 	o.MinFree = 8 << 20
 	d := openDir(t, "state", o)
+	p := created(t, d, 0)
 	if got := ballast(); got != 2<<20 {
 		t.Errorf("a ballast of %d bytes, want a quarter of the floor", got)
 	}
-	p := created(t, d, 0)
 	apply(t, p, map[string]int64{"a": 1}, 1)
 	disk.full.Store(true)
 	free(0)
@@ -209,6 +209,39 @@ func TestS04BallastBuysTheRoomToClose(t *testing.T) {
 	apply(t, p, nil, 3)
 	if got := ballast(); got != 2<<20 {
 		t.Errorf("a ballast of %d bytes with room again", got)
+	}
+}
+
+// Room for a restore is kept above the floor, for several at once, until each
+// has ended.
+func TestS04RoomForRestores(t *testing.T) {
+	disk := vfs.NewMem()
+	free := func(bytes uint64) { disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: bytes, TotalBytes: 1 << 40}) }
+	free(100 << 20)
+	o := options(t).WithFS(disk)
+	o.MinFree = 10 << 20
+	d := openDir(t, "state", o)
+	first, err := d.Room(50 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Room(40 << 20); !errors.Is(err, aggregator.ErrNoSpace) ||
+		!strings.Contains(err.Error(), "100.0 MiB is free at state, 92.0 MiB is to be written and state.min_free is 10.0 MiB") {
+		t.Errorf("room for more than there is: %v", err)
+	}
+	second, err := d.Room(30 << 20)
+	if err != nil {
+		t.Errorf("room beside another restore: %v", err)
+	}
+	first()
+	second()
+	last, err := d.Room(80 << 20)
+	if err != nil {
+		t.Errorf("room that was freed: %v", err)
+	}
+	last()
+	if _, err := d.Room(90 << 20); !errors.Is(err, aggregator.ErrNoSpace) {
+		t.Errorf("room below the floor: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -97,6 +98,25 @@ func (g *progress) says(what string) {
 		return
 	}
 	g.write(what)
+}
+
+// together adds up the progress of parts that are worked on at the same time.
+type together struct {
+	*progress
+	mu         sync.Mutex
+	have, need []int64 // of each part
+}
+
+// told is told that have of need bytes of a part are done.
+func (g *together) told(work string, part int, have, need int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.have[part], g.need[part] = have, need
+	var sum, of int64
+	for i := range g.have {
+		sum, of = sum+g.have[i], of+g.need[i]
+	}
+	g.progress.told(work, sum, of, "bytes")
 }
 
 // done takes the line away, before anything else is printed.

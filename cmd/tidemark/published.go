@@ -145,7 +145,7 @@ func (p *published) Restore(ctx context.Context, topic aggregator.Topic, partiti
 	}
 	m, err := s.RestoreNewest(ctx, p.lineage(topic, partition), into,
 		func(m *snapshot.Manifest) bool { return m.Position() > position },
-		snapshot.RestoreOptions{Reuse: []string{p.states.Path(partition)}, Progress: progress})
+		snapshot.RestoreOptions{Reuse: []string{p.states.Path(partition)}, Room: p.states.Room, Progress: progress})
 	if err != nil {
 		return aggregator.Snapshot{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"tidemark/aggregator"
 	"tidemark/snapshot"
@@ -85,20 +86,41 @@ func (a *archive) restore(ctx context.Context, which selection, dir, topicID str
 		return err
 	}
 	laid := make([]*snapshot.Manifest, len(all))
-	shown := a.progress(a.log)
+	shown := &together{progress: a.progress(a.log), have: make([]int64, len(all)), need: make([]int64, len(all))}
 	defer shown.done()
-	for i, p := range all {
-		if laid[i], err = a.lay(ctx, p, which.seq, states.Restores(p.lineage.Partition), shown); err != nil {
-			return err
+	err = atOnce(ctx, all, func(ctx context.Context, i int, p shelf) (err error) {
+		opts := snapshot.RestoreOptions{
+			Room:     states.Room,
+			Progress: func(have, need int64) { shown.told("restoring", i, have, need) },
 		}
+		laid[i], err = a.lay(ctx, p, which.seq, states.Restores(p.lineage.Partition), opts)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	for _, p := range all {
-		if err := states.Install(p.lineage.Partition, states.Restores(p.lineage.Partition)); err != nil {
-			return err
-		}
+	err = atOnce(ctx, all, func(_ context.Context, _ int, p shelf) error {
+		return states.Install(p.lineage.Partition, states.Restores(p.lineage.Partition))
+	})
+	if err != nil {
+		return err
 	}
 	shown.done()
 	return a.printRestored(dir, laid)
+}
+
+// restores is how many partitions are restored at the same time.
+const restores = 8
+
+// atOnce calls do for all partitions, some at the same time, and returns the
+// first error.
+func atOnce(ctx context.Context, all []shelf, do func(ctx context.Context, i int, p shelf) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(restores)
+	for i, p := range all {
+		g.Go(func() error { return do(ctx, i, p) })
+	}
+	return g.Wait()
 }
 
 // printRestored prints what was laid.
@@ -210,9 +232,7 @@ func (a *archive) fit(all []shelf, which selection) error {
 
 // lay restores the snapshot of number seq, or the newest that is whole where it
 // is -1, into dir. What is whole there already, of an earlier try, stays.
-func (a *archive) lay(ctx context.Context, s shelf, seq int64, dir string, shown *progress) (*snapshot.Manifest, error) {
-	work := fmt.Sprintf("restoring partition %d", s.lineage.Partition)
-	opts := snapshot.RestoreOptions{Progress: func(have, need int64) { shown.told(work, have, need, "bytes") }}
+func (a *archive) lay(ctx context.Context, s shelf, seq int64, dir string, opts snapshot.RestoreOptions) (*snapshot.Manifest, error) {
 	var wanted *snapshot.Manifest
 	if seq >= 0 {
 		for _, m := range s.listing.Manifests {

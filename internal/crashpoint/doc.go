@@ -42,6 +42,7 @@ var Points = []Point{
 	{Name: "claim", Stage: Restoring},
 	{Name: "claimed", Stage: Restoring},
 	{Name: "taken", Stage: Restoring},
+	{Name: "shared", Stage: Restoring}, // a table of the store is the restore's too, by a link or a clone
 	{Name: "download", Stage: Restoring},
 	{Name: "downloaded", Stage: Restoring},
 	{Name: "lay out", Stage: Restoring},
