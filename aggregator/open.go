@@ -13,6 +13,17 @@ import (
 // partition over. It returns errPaused where there is a state that cannot be
 // taken: the reason is shown.
 func (t *task) openState(ctx context.Context) (Store, error) {
+	store, err := t.seek(ctx)
+	if errors.Is(err, ErrNewer) && !errors.Is(err, ErrFenced) {
+		t.pause(holdState, fmt.Sprintf("a newer version has published snapshots of the partition, and this one cannot read them: %v; "+
+			"run that version here, or choose another group.id to start over", err))
+		err = errPaused
+	}
+	return store, err
+}
+
+// seek is openState, with ErrNewer where a newer version has the snapshots.
+func (t *task) seek(ctx context.Context) (Store, error) {
 	if err := t.awaitTopic(ctx); err != nil {
 		return nil, err
 	}

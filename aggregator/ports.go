@@ -22,6 +22,8 @@ var (
 	ErrDamaged = errors.New("state is damaged")
 	// ErrNoSnapshot: there is no snapshot of the partition that could be taken.
 	ErrNoSnapshot = errors.New("no snapshot")
+	// ErrNewer: a newer version of the program wrote the snapshots.
+	ErrNewer = errors.New("snapshot is of a newer format")
 	// ErrFenced: another member owns the partition now.
 	ErrFenced = errors.New("fenced by another owner")
 )
@@ -194,7 +196,8 @@ type Snapshot struct {
 // restore. Its methods may be called from any goroutine.
 type Snapshots interface {
 	// Newest describes the newest snapshot of a partition that can be read;
-	// ErrNoSnapshot where there is none.
+	// ErrNoSnapshot where there is none, ErrNewer where this program cannot read
+	// it: as from Claim and Restore.
 	Newest(ctx context.Context, topic Topic, partition int32) (Snapshot, error)
 	// Claim takes a partition over: no earlier owner publishes any more. The
 	// epoch is above after, and above those of all snapshots.
@@ -249,6 +252,8 @@ type Observer interface {
 	Applied(records int, seconds float64)
 	// Unpublished: a snapshot could not be published; it is tried again.
 	Unpublished()
+	// Unreaped: old snapshots could not be removed; it is tried again.
+	Unreaped()
 	// Fenced: another member has taken a partition before it was revoked.
 	Fenced()
 }

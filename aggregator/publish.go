@@ -62,7 +62,8 @@ func (t *task) settle(ctx context.Context) {
 }
 
 // publish makes what is applied the newest snapshot, tells the group, and
-// removes snapshots that are older than those to keep. One at a time.
+// removes snapshots that are older than those to keep, which the next publish
+// tries again where it fails. One at a time.
 func (t *task) publish(ctx context.Context, owner Publisher, store Store) error {
 	snapshot, err := owner.Publish(ctx, store)
 	if err != nil {
@@ -82,7 +83,16 @@ func (t *task) publish(ctx context.Context, owner Publisher, store Store) error 
 	crashpoint.Hit("committed")
 	err = owner.Reap(ctx, t.p.options.Keep)
 	crashpoint.Hit("reaped")
-	return err
+	if err == nil || errors.Is(err, ErrFenced) {
+		return err
+	}
+	if ctx.Err() == nil {
+		if t.p.observer != nil {
+			t.p.observer.Unreaped()
+		}
+		t.log.Warn("old snapshots could not be removed; it is tried again with the next snapshot", "err", err)
+	}
+	return nil
 }
 
 // handOver publishes what is applied after folding has ended, for the next

@@ -38,6 +38,7 @@ type rig struct {
 	letters   *fakeLetters
 	program   *Program
 	tuning    Tuning
+	observer  Observer
 
 	p      *Processor
 	cancel context.CancelFunc
@@ -74,7 +75,7 @@ func (r *rig) start(partitions ...int32) *rig {
 	r.p = NewProcessor(Parts{
 		Program: r.program, Log: r.log, States: r.states, Seeder: r.seeder, Commits: r.commits, Snapshots: r.snapshots,
 		Seeds:   NewSeeds(r.seeder, r.snapshots, func() (Workspace, error) { return memWorkspace{newMemStates(r.program)}, nil }),
-		Letters: r.letters, Logger: slog.New(slog.DiscardHandler),
+		Letters: r.letters, Observer: r.observer, Logger: slog.New(slog.DiscardHandler),
 	}, r.tuning)
 	ended := make(chan error, 1)
 	p := r.p

@@ -238,7 +238,7 @@ func (t *task) shares(ctx context.Context) ([]Identity, error) {
 			switch _, err := t.p.snapshots.Newest(ctx, topic, p); {
 			case errors.Is(err, ErrNoSnapshot):
 				ids = append(ids, id)
-			case err != nil:
+			case err != nil && !errors.Is(err, ErrNewer): // that is a snapshot too
 				t.wait(fmt.Sprintf("ask the snapshot store: %v", err))
 				without = append(without, p)
 			}

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type memLines struct {
 	refuses error                   // what each publish gets
 	takes   *int                    // how many more snapshots there is room for, where not nil
 	away    error                   // what everything gets
+	stuck   error                   // what each restore gets
+	unclean error                   // what each clean-up gets
 	damaged bool                    // the newest of each cannot be restored
 }
 
@@ -99,8 +102,8 @@ func (s *memSnapshots) Restore(ctx context.Context, _ Topic, partition int32, po
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away != nil {
-		return Snapshot{}, s.away
+	if err := cmp.Or(s.away, s.stuck); err != nil {
+		return Snapshot{}, err
 	}
 	line := s.lines[partition]
 	for i, m := range slices.Backward(line) {
@@ -185,6 +188,9 @@ func (o *memPublisher) Publish(_ context.Context, store Store) (Snapshot, error)
 func (o *memPublisher) Reap(_ context.Context, keep int) error {
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
+	if o.s.unclean != nil {
+		return o.s.unclean
+	}
 	line := o.s.lines[o.partition]
 	o.s.lines[o.partition] = line[max(0, len(line)-keep):]
 	return nil

@@ -258,7 +258,7 @@ func (t *task) retry(ctx context.Context, what string, f func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, errPaused) || errors.Is(err, ErrHopeless) || errors.Is(err, ErrFenced) {
+		if errors.Is(err, errPaused) || errors.Is(err, ErrHopeless) || errors.Is(err, ErrFenced) || errors.Is(err, ErrNewer) {
 			return err
 		}
 		t.wait(fmt.Sprintf("%s: %v", what, err))

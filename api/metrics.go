@@ -22,8 +22,7 @@ type Metrics struct {
 	snapshot, snapshotBytes, restore, rebalance prometheus.Histogram
 	bootstrap                                   prometheus.Histogram
 	rebalances, documents, retries, fenced      prometheus.Counter
-	unpublished                                 prometheus.Counter
-	commits, missing                            *prometheus.CounterVec
+	commits, missing, failures                  *prometheus.CounterVec
 	requests                                    *prometheus.HistogramVec
 }
 
@@ -66,7 +65,7 @@ func NewMetrics(r prometheus.Registerer, version, commit string) *Metrics {
 		missing:       counters("bootstrap_missing_total", "Documents of the history that lack a field.", "field"),
 		retries:       counter("bootstrap_retries_total", "Requests for the history that were repeated."),
 		bootstrap:     histogram("bootstrap_seconds", "Time to load the history.", slow),
-		unpublished:   counter("snapshot_failures_total", "Snapshots of partitions that could not be published; each is tried again."),
+		failures:      counters("snapshot_failures_total", "Snapshots of partitions that could not be published, and clean-ups of old ones that failed; each is tried again.", "reason"),
 		fenced:        counter("fenced_total", "Partitions lost to another owner before they were revoked."),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "tidemark", Name: "http_request_seconds", Buckets: answers,
@@ -80,6 +79,8 @@ func NewMetrics(r prometheus.Registerer, version, commit string) *Metrics {
 	})
 	info.Set(1)
 	r.MustRegister(info)
+	m.failures.WithLabelValues(failedPublish)
+	m.failures.WithLabelValues(failedCleanUp)
 	for _, result := range []bool{true, false} {
 		m.commits.WithLabelValues(commitResult(result))
 	}
@@ -121,8 +122,17 @@ func commitResult(ok bool) string {
 	return "error"
 }
 
+// The reasons of failures.
+const (
+	failedPublish = "publish"
+	failedCleanUp = "clean_up"
+)
+
 // Unpublished notes a snapshot that could not be published.
-func (m *Metrics) Unpublished() { m.unpublished.Inc() }
+func (m *Metrics) Unpublished() { m.failures.WithLabelValues(failedPublish).Inc() }
+
+// Unreaped notes old snapshots that could not be removed.
+func (m *Metrics) Unreaped() { m.failures.WithLabelValues(failedCleanUp).Inc() }
 
 // Fenced notes a partition lost to another owner.
 func (m *Metrics) Fenced() { m.fenced.Inc() }

@@ -16,7 +16,7 @@ var (
 	// the facts are in a DamagedError. The snapshot before it may be whole.
 	ErrDamaged = errors.New("snapshot is damaged")
 	// ErrNewer: a newer program wrote the manifest or the state.
-	ErrNewer = errors.New("snapshot is of a newer format")
+	ErrNewer = aggregator.ErrNewer
 	// ErrOtherState: the lineage holds snapshots of another definition, topic
 	// or cut.
 	ErrOtherState = errors.New("snapshots are of another state")

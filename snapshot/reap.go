@@ -23,12 +23,14 @@ func (r *Reaped) add(other Reaped) {
 	r.Temporary += other.Temporary
 }
 
-// Reap keeps the newest keep snapshots that can be read, and the files that
-// they name, and removes older manifests and those files that no manifest
-// names and that are older than an hour. Snapshots over the same files, as
-// claims make them, count as one. Several may clean up at once, and publish
-// meanwhile. While a manifest among the kept ones cannot be read no file is
-// removed, since it may name it.
+// Reap keeps the newest keep snapshots that are whole, what is newer than the
+// last of them, and the files that these name, and removes older manifests and
+// those files that no manifest names and that are older than an hour. Whole is
+// one whose manifest can be read and whose files are all there with their
+// sizes: their bytes are not looked at, which Verify does. Snapshots over the
+// same files, as claims make them, count as one. Several may clean up at once,
+// and publish meanwhile. While a manifest among the kept ones cannot be read no
+// file is removed, since it may name it.
 //
 // aggregator.ErrFenced where another owner has claimed the partition: it
 // cleans up.
@@ -70,8 +72,9 @@ type cleaning struct {
 
 	looked  time.Time // when the manifests were listed
 	highest int64
-	kept    map[string]bool // objects that manifests name
-	blind   bool            // a manifest that is kept cannot be read
+	sizes   map[string]int64 // of the objects of files
+	kept    map[string]bool  // objects that manifests name
+	blind   bool             // a manifest that is kept cannot be read
 }
 
 func (c *cleaning) run(ctx context.Context) error {
@@ -92,6 +95,7 @@ func (c *cleaning) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.measure(files)
 	now := s.opts.Clock()
 	if err := c.look(ctx, true); err != nil {
 		return err
@@ -162,7 +166,10 @@ func (c *cleaning) look(ctx context.Context, remove bool) error {
 			return &FencedError{Lineage: c.l, Own: c.owner.epoch, Seq: m.Seq, Epoch: m.Epoch, Writer: m.Writer}
 		}
 	}
-	stay, lowest := c.choose(k)
+	if err := c.recount(ctx, k.readable); err != nil {
+		return err
+	}
+	stay, lowest := choose(k.readable, c.keep, c.whole)
 	c.kept = make(map[string]bool)
 	for _, m := range k.readable {
 		if stay[m.Seq] || !remove {
@@ -183,18 +190,66 @@ func (c *cleaning) look(ctx context.Context, remove bool) error {
 	return c.drop(ctx, k, stay, lowest)
 }
 
-// choose returns which readable manifests stay, and the lowest number of them.
-func (c *cleaning) choose(k *look) (stay map[int64]bool, lowest int64) {
+// measure notes what files there are.
+func (c *cleaning) measure(files []object) {
+	c.sizes = make(map[string]int64)
+	for _, f := range files {
+		c.sizes[f.name()] = f.size
+	}
+}
+
+// recount measures anew where a snapshot is not whole: it may have been
+// published since the files were listed. What is not whole then is logged.
+func (c *cleaning) recount(ctx context.Context, readable []*Manifest) error {
+	if !slices.ContainsFunc(readable, func(m *Manifest) bool { return !c.whole(m) }) {
+		return nil
+	}
+	files, err := c.s.objects(ctx, c.l.files())
+	if err != nil {
+		return err
+	}
+	c.measure(files)
+	for _, m := range readable {
+		if !c.whole(m) {
+			c.s.log.Error("a snapshot lacks files, or parts of them, and does not count as one that is kept",
+				"topic", c.l.Topic, "partition", c.l.Partition, "seq", m.Seq)
+		}
+	}
+	return nil
+}
+
+// choose returns which of the manifests, which are newest first, stay, and the
+// lowest number of them. One that is not whole stays where it is newer than the
+// last that counts: it pushes none out that could be restored.
+func choose(readable []*Manifest, keep int, whole func(*Manifest) bool) (stay map[int64]bool, lowest int64) {
 	stay = make(map[int64]bool)
-	var kept []*Manifest
-	for _, m := range k.readable {
-		if len(kept) == c.keep || slices.ContainsFunc(kept, m.sameFiles) {
+	var kept []*Manifest // those that differ
+	for _, m := range readable {
+		if keep == 0 || slices.ContainsFunc(kept, m.sameFiles) {
 			continue
 		}
 		kept = append(kept, m)
 		stay[m.Seq], lowest = true, m.Seq
+		if whole(m) {
+			keep--
+		}
 	}
 	return stay, lowest
+}
+
+// whole says whether all files of m are there with their sizes, and none is
+// known to be damaged.
+func (c *cleaning) whole(m *Manifest) bool {
+	for _, f := range m.Files {
+		if f.Size == 0 {
+			continue
+		}
+		size, there := c.sizes[f.Object]
+		if _, damaged := c.s.damaged.Load(c.l.file(f.Object)); damaged || !there || size != f.Size {
+			return false
+		}
+	}
+	return true
 }
 
 // drop removes the manifests that do not stay, the oldest first.

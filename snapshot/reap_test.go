@@ -82,6 +82,63 @@ func TestReapCountsClaimsAsOne(t *testing.T) {
 	orphans(t, b, s, 3)
 }
 
+// A snapshot that lacks a file, or a part of one, does not push out the last
+// that can be restored; once enough newer ones are whole it goes.
+func TestS11DamagedSnapshotsDoNotCount(t *testing.T) {
+	for _, name := range []string{"missing", "cut by a byte", "longer"} {
+		t.Run(name, func(t *testing.T) {
+			eachBucket(t, func(t *testing.T, open func() bucket) {
+				b := open()
+				s := openStore(t, b, Options{Clock: inTwoHours})
+				o := claim(t, s, 3)
+				for position := int64(10); position < 40; position += 10 { // no two share a table
+					publish(t, o, position)
+				}
+				newest := publish(t, o, 50)
+				for _, f := range newest.Files {
+					if f.Name == "000050.sst" {
+						if err := rewrite(t.Context(), b, lineage(3).file(f.Object), damages[name]); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				for range 2 { // the second finds nothing to do
+					if _, err := openStore(t, open(), Options{Clock: inTwoHours}).Reap(t.Context(), lineage(3), 1); err != nil {
+						t.Fatal(err)
+					}
+					all, err := s.List(t.Context(), lineage(3))
+					if err != nil || !slices.Equal(seqs(all.Manifests), []int64{3, 2}) {
+						t.Fatalf("kept %v, %v; want the damaged one and the one before", seqs(all.Manifests), err)
+					}
+				}
+				restored(t, s, newestWhole(t, s))
+				publish(t, claim(t, openStore(t, open(), Options{}), 3), 60)
+				if _, err := openStore(t, open(), Options{Clock: inTwoHours}).Reap(t.Context(), lineage(3), 1); err != nil {
+					t.Fatal(err)
+				}
+				orphans(t, b, s, 1)
+				restored(t, s, newestWhole(t, s))
+			})
+		})
+	}
+}
+
+// newestWhole is the newest snapshot that verifies.
+func newestWhole(t *testing.T, s *Store) *Manifest {
+	t.Helper()
+	all, err := s.List(t.Context(), lineage(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all.Manifests {
+		if s.Verify(t.Context(), m, nil) == nil {
+			return m
+		}
+	}
+	t.Fatal("none is whole")
+	return nil
+}
+
 // While one of the kept manifests cannot be read nobody knows what it names.
 func TestReapRemovesNoFileBlindly(t *testing.T) {
 	b := buckets["mem"](t)()

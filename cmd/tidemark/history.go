@@ -71,6 +71,9 @@ func (s *service) ensureHistory(ctx context.Context, client *kafka.Client, state
 		if errors.Is(err, aggregator.ErrNoSnapshot) {
 			return true, nil
 		}
+		if errors.Is(err, aggregator.ErrNewer) { // there is one
+			return false, nil
+		}
 		return false, err
 	}
 	wanted, err := backoff.Retry(ctx, ask, backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
