@@ -34,7 +34,7 @@ var titles = map[string]string{
 	typeMethodNotAllowed: "The path does not take this method.",
 	typeNotLoaded:        "A partition that may hold the key is not loaded.",
 	typeMoving:           "A partition that may hold the key is moving to another member.",
-	typeUnreachable:      "The owner of a partition that may hold the key cannot be reached.",
+	typeUnreachable:      "What the answer needs cannot be reached.",
 	typeTimeout:          "The offset asked for was not reached in time.",
 	typeBadRequest:       "The request cannot be understood.",
 	typeUnauthorized:     "A valid token is needed.",

@@ -23,7 +23,7 @@ func (s *Server) serveSnapshots(w http.ResponseWriter, r *http.Request) error {
 		defer cancel()
 		list, err := s.opts.Snapshots.List(ctx)
 		if err != nil {
-			return problemf(typeUnreachable, "the snapshots cannot be listed: %v", err)
+			return storeProblem(ctx, "the snapshots cannot be listed", err)
 		}
 		body.Snapshots = append(body.Snapshots, list...)
 	}
@@ -50,8 +50,17 @@ func (s *Server) serveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	list, err := s.opts.Snapshots.Publish(ctx)
 	if err != nil {
-		return problemf(typeUnreachable, "not all could be published: %v", err)
+		return storeProblem(ctx, "not all could be published", err)
 	}
 	s.respondJSON(w, r, http.StatusOK, snapshotsBody{append([]Snapshot{}, list...)})
 	return nil
+}
+
+// storeProblem is the problem of what the store of snapshots, or the way to it,
+// did not do: busy where the time was up.
+func storeProblem(ctx context.Context, what string, err error) *problem {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return problemf(typeBusy, "%s in time: %v", what, err)
+	}
+	return problemf(typeUnreachable, "%s: %v", what, err)
 }

@@ -122,8 +122,17 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	f.err = errors.New("the store is away")
-	m.get("/v1/snapshots").problem(t, 503, typeUnreachable)
-	m.do("POST", "/v1/snapshots", "").problem(t, 503, typeUnreachable)
+	for _, method := range []string{"GET", "POST"} {
+		p := m.do(method, "/v1/snapshots", "").problem(t, 503, typeUnreachable)
+		if strings.Contains(p.Title, "owner") || !strings.Contains(p.Detail, "the store is away") {
+			t.Errorf("%s: %q, %q: no owner is unreachable, the store is", method, p.Title, p.Detail)
+		}
+	}
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	if p := storeProblem(late, "not all could be published", f.err); p.Type != typeBusy {
+		t.Errorf("a publish that takes too long is %s", p.Type)
+	}
 
 	none := one(t, salesQuery, 1, Options{})
 	if got := none.get("/v1/snapshots").body; got != `{"snapshots":[]}`+"\n" {

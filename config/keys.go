@@ -114,7 +114,7 @@ var keys = []key{
 	{"state/memory", size(16<<20, math.MaxInt64), "512MiB", "bytes",
 		"One budget for the caches and write buffers of all partitions. Totals that wait for their batch take up to a quarter as much besides."},
 	{"state/min_free", size(0, math.MaxInt64), "256MiB", "bytes",
-		"Below this much free disk folding stops; reads go on, and folding resumes by itself."},
+		"Below this much free disk folding stops, and no restore begins that would end below it; reads go on, and both resume by themselves."},
 	{"state/apply_records", whole(1, math.MaxInt32), "1000000", "records",
 		"The most records that a partition folds in memory, where they are already visible, before one batch goes to disk. It goes earlier where the totals of all partitions that wait for theirs have filled their part of the memory."},
 	{"state/apply_interval", duration(time.Millisecond), "2s", "duration",

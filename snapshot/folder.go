@@ -25,11 +25,16 @@ type folder struct {
 
 	mu     sync.Mutex
 	synced map[string]bool // folders whose way from root is durable
+	id     string          // what the mark said when it was pinned, "" before
 }
 
 // tempFolder, in root, holds what is being written. Names that begin with a
 // dot are never listed.
 const tempFolder = ".tmp"
+
+// markName, in root, is a file with a random name for the folder: that of a disk
+// that is not mounted has none, or another.
+const markName = ".store"
 
 // openFolder opens the folder at root. Where there is none it is made by the
 // first create; all that is looked at here is whether it could be.
@@ -51,7 +56,55 @@ func openFolder(root string) (*folder, error) {
 
 func (f *folder) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
 
+// pin makes the folder where it is missing, marks it where it has no mark, and
+// remembers the mark: from here on a folder without it is none.
+func (f *folder) pin(ctx context.Context) error {
+	text := rand.Text()
+	err := f.create(ctx, markName, int64(len(text)), strings.NewReader(text))
+	if err != nil && !errors.Is(err, errExists) {
+		return err
+	}
+	id, err := f.mark()
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.id = id
+	f.mu.Unlock()
+	return nil
+}
+
+// mark is what the mark says.
+func (f *folder) mark() (string, error) {
+	id, err := os.ReadFile(filepath.Join(f.root, markName))
+	return string(id), err
+}
+
+// pinned returns an error where the folder is not the one that was pinned.
+func (f *folder) pinned() error {
+	f.mu.Lock()
+	want := f.id
+	f.mu.Unlock()
+	if want == "" {
+		return nil
+	}
+	is, err := f.mark()
+	switch {
+	case err == nil && is == want:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return fmt.Errorf("%w: %s", errGone, f.root)
+}
+
+// errGone is of no kind: the disk may be mounted again.
+var errGone = errors.New("the snapshot folder is gone, or is another one than at the start (is its disk mounted?)")
+
 func (f *folder) create(ctx context.Context, key string, size int64, content io.Reader) error {
+	if err := f.pinned(); err != nil {
+		return err
+	}
 	temp, err := f.write(ctx, size, content)
 	if err != nil {
 		return found(err)
@@ -144,7 +197,7 @@ func (f *folder) lost(dir string) {
 func (f *folder) open(_ context.Context, key string, offset int64) (io.ReadCloser, error) {
 	file, err := os.Open(f.path(key))
 	if err != nil {
-		return nil, found(err)
+		return nil, f.found(err)
 	}
 	if _, err := file.Seek(offset, io.SeekStart); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -163,7 +216,7 @@ func (f *folder) share(key, to string) (durable bool, err error) {
 func (f *folder) stat(_ context.Context, key string) (object, error) {
 	info, err := os.Stat(f.path(key))
 	if err != nil {
-		return object{}, found(err)
+		return object{}, f.found(err)
 	}
 	return object{key, info.Size(), info.ModTime()}, nil
 }
@@ -172,7 +225,10 @@ func (f *folder) list(ctx context.Context, prefix string) iter.Seq2[object, erro
 	return func(yield func(object, error) bool) {
 		entries, err := os.ReadDir(f.path(prefix))
 		if errors.Is(err, fs.ErrNotExist) {
-			return
+			err = f.pinned()
+			if err == nil {
+				return
+			}
 		}
 		if err != nil {
 			yield(object{}, err)
@@ -281,6 +337,16 @@ func (f *folder) missing() (dirs []string) {
 		dirs = append(dirs, dir)
 	}
 	return dirs
+}
+
+// found is found, and knows of a folder that is gone with all that is in it.
+func (f *folder) found(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if gone := f.pinned(); gone != nil {
+			return gone
+		}
+	}
+	return found(err)
 }
 
 // found marks the errors that a caller decides on.

@@ -22,7 +22,8 @@ import (
 // The path of the last four, or the parameter prefix of all, is a folder in
 // front of all keys. The other parameters are those of gocloud.dev's drivers.
 // ErrNoBucket where the bucket does not exist. Nothing is written; the folder
-// of a file URL is made by the first publish. The ctx may end after Open.
+// of a file URL is made by Pin, or the first publish. The ctx may end after
+// Open.
 func Open(ctx context.Context, rawURL string, opts Options) (*Store, error) {
 	opts.complete()
 	b, name, err := openBucket(ctx, rawURL, opts.patience)

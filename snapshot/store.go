@@ -34,6 +34,21 @@ func (s *Store) Close() error {
 // String is the store's URL without its parameters.
 func (s *Store) String() string { return s.name }
 
+// Pin makes the folder of a file URL where it is missing, and gives it a mark.
+// From then on a folder that is not there, or has another mark, is an error of
+// all calls and is not made anew: its disk is not mounted. Object stores have
+// nothing to pin.
+func (s *Store) Pin(ctx context.Context) error {
+	f, ok := s.bucket.(*folder)
+	if !ok {
+		return nil
+	}
+	if err := s.retry(ctx, func() error { return f.pin(ctx) }); err != nil {
+		return fmt.Errorf("make the snapshot store %s: %w", s.name, err)
+	}
+	return nil
+}
+
 // Check tries all that a service does with the store, on a small object that
 // it removes again: create, a second create, which must be refused, read, list
 // and delete. ErrNotCreateOnly where the second create is not refused. Folders

@@ -65,6 +65,9 @@ func (p *published) open(ctx context.Context) (*snapshot.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.Pin(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	// A bucket that overwrites is no fence, and nothing else would show it.
 	if err := s.Check(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
