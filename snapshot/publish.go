@@ -109,9 +109,17 @@ func (o *Owner) fits(s State, newest *Manifest) error {
 	return nil
 }
 
-// checkpoint makes the copy and says what it is.
+// checkpoint makes the copy and says what it is. All partitions publish at the
+// same time, and each keeps a core busy: no more of them do than there are
+// cores, or folding would wait behind them all for its turn.
 func (o *Owner) checkpoint(ctx context.Context, now State, c Checkpointer, dir string) (State, []File, error) {
 	s := o.store
+	select {
+	case s.copies <- struct{}{}:
+		defer func() { <-s.copies }()
+	case <-ctx.Done():
+		return now, nil, context.Cause(ctx)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return now, nil, fmt.Errorf("remove the last checkpoint: %w", err)
 	}

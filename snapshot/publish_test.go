@@ -5,8 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -235,4 +239,35 @@ func TestSleeperIsFenced(t *testing.T) {
 		}
 		publish(t, o, 20)
 	})
+}
+
+// Partitions that publish at the same time keep no more cores busy than there
+// are, so that folding gets its turn.
+func TestS02PublishesTakeTurns(t *testing.T) {
+	var made, most atomic.Int64
+	s := openStore(t, buckets["mem"](t)(), Options{Inspect: func(dir string) (State, error) {
+		defer made.Add(-1)
+		for n := made.Add(1); ; {
+			if was := most.Load(); n <= was || most.CompareAndSwap(was, n) {
+				break
+			}
+		}
+		runtime.Gosched()
+		partition, err := strconv.Atoi(filepath.Base(dir))
+		return state(int32(partition), 10), err
+	}})
+	home := t.TempDir()
+	var all sync.WaitGroup
+	for p := range int32(24) {
+		o := claim(t, s, p)
+		all.Go(func() {
+			if _, err := o.Publish(t.Context(), state(p, 10), at(10), filepath.Join(home, strconv.Itoa(int(p)))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n, limit := most.Load(), int64(runtime.GOMAXPROCS(0)); n > limit {
+		t.Errorf("%d checkpoints at the same time on %d cores", n, limit)
+	}
 }

@@ -41,7 +41,8 @@ const (
 
 // Restore makes the folder dir, which must not exist or be empty, with the
 // files of the snapshot, each compared with its size and sum. On return it is
-// whole and durable; before that there is no dir, also after a crash. What was
+// whole, and durable but for its name, which the folder that it lies in holds;
+// before that there is no dir, also after a crash. What was
 // downloaded of a restore that did not end is kept beside dir and used by the
 // next one into it, of this snapshot or another.
 //
@@ -374,7 +375,8 @@ func matches(path string, f File) bool {
 const maxSyncs = 32
 
 // lay puts the parts under the names of the files. Tables share their bytes
-// with the part; what Pebble may write to is a copy. All is durable on return.
+// with the part; what Pebble may write to is a copy. All is durable on return,
+// in one go: in which order does not matter before the folder has its name.
 func (r *restoration) lay() error {
 	if err := r.s.opts.step("lay out"); err != nil {
 		return err
@@ -396,17 +398,15 @@ func (r *restoration) lay() error {
 			syncs.Go(func() error { return syncFile(filepath.Join(r.layout, f.Name)) })
 		}
 	}
-	if err := syncs.Wait(); err != nil {
-		return err
-	}
-	return syncDir(r.layout)
+	syncs.Go(func() error { return syncDir(r.layout) })
+	return syncs.Wait()
 }
 
 // place makes the file f in the layout, and says whether its bytes are durable.
 func (r *restoration) place(f File) (durable bool, err error) {
 	name := filepath.Join(r.layout, f.Name)
 	if f.Size == 0 {
-		return false, os.WriteFile(name, nil, 0o644)
+		return true, os.WriteFile(name, nil, 0o644) // its name is all there is of it
 	}
 	if isTable(f.Name) && os.Link(r.part(f), name) == nil {
 		return r.durable[f.SHA256], nil
@@ -423,9 +423,6 @@ func (r *restoration) install() error {
 		return errors.Join(ErrOccupied, err)
 	}
 	if err := os.Rename(r.layout, r.dir); err != nil {
-		return err
-	}
-	if err := syncDir(filepath.Dir(r.dir)); err != nil {
 		return err
 	}
 	if err := r.s.opts.step("installed"); err != nil {

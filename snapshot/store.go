@@ -19,6 +19,7 @@ type Store struct {
 	opts   Options
 	log    *slog.Logger
 	slots  chan struct{} // one is taken while an object moves
+	copies chan struct{} // one is taken while a checkpoint is made and summed
 
 	damaged sync.Map // keys of objects that were found damaged: nothing new relies on them
 }

@@ -24,8 +24,9 @@ func (d *Dir) Restores(partition int32) string { return d.layout.restore(partiti
 func (d *Dir) Checkpoints(partition int32) string { return d.layout.checkpoint(partition) }
 
 // Install makes the folder from, which holds a whole state of the partition,
-// durable, on the file system of the directory, the state of the partition. The
-// state that is there is removed; it must not be open. from is gone on return.
+// durable but for its name, on the file system of the directory, the state of
+// the partition. The state that is there is removed; it must not be open. from
+// is gone on return.
 //
 // A crash leaves the state as it was, the new one, or none; from is whole until
 // it is the state. aggregator.ErrNoState where from has no files; where it
