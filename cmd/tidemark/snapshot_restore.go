@@ -88,7 +88,7 @@ func (a *archive) restore(ctx context.Context, which selection, dir, topicID str
 	laid := make([]*snapshot.Manifest, len(all))
 	shown := &together{progress: a.progress(a.log), have: make([]int64, len(all)), need: make([]int64, len(all))}
 	defer shown.done()
-	err = atOnce(ctx, all, func(ctx context.Context, i int, p shelf) (err error) {
+	err = atOnce(all, func(i int, p shelf) (err error) {
 		opts := snapshot.RestoreOptions{
 			Room:     states.Room,
 			Progress: func(have, need int64) { shown.told("restoring", i, have, need) },
@@ -99,7 +99,7 @@ func (a *archive) restore(ctx context.Context, which selection, dir, topicID str
 	if err != nil {
 		return err
 	}
-	err = atOnce(ctx, all, func(_ context.Context, _ int, p shelf) error {
+	err = atOnce(all, func(_ int, p shelf) error {
 		return states.Install(p.lineage.Partition, states.Restores(p.lineage.Partition))
 	})
 	if err != nil {
@@ -112,15 +112,21 @@ func (a *archive) restore(ctx context.Context, which selection, dir, topicID str
 // restores is how many partitions are restored at the same time.
 const restores = 8
 
-// atOnce calls do for all partitions, some at the same time, and returns the
-// first error.
-func atOnce(ctx context.Context, all []shelf, do func(ctx context.Context, i int, p shelf) error) error {
-	g, ctx := errgroup.WithContext(ctx)
+// atOnce calls do for all partitions, some at the same time, and returns all
+// errors: where one fails the others still get as far as they can, for the next
+// time.
+func atOnce(all []shelf, do func(i int, p shelf) error) error {
+	var g errgroup.Group
 	g.SetLimit(restores)
+	errs := make([]error, len(all))
 	for i, p := range all {
-		g.Go(func() error { return do(ctx, i, p) })
+		g.Go(func() error {
+			errs[i] = do(i, p)
+			return nil
+		})
 	}
-	return g.Wait()
+	_ = g.Wait() // they are in errs
+	return errors.Join(errs...)
 }
 
 // printRestored prints what was laid.
