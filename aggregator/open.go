@@ -177,9 +177,8 @@ func (t *task) agree(ctx context.Context, local Store, newest *Snapshot) (id Ide
 // and cut.
 func (t *task) vet(id Identity, what string) error {
 	topic := t.p.topic.last()
-	if is := t.p.program.Definition(); !id.Definition.Equal(is) {
-		return fmt.Errorf("the %s of partition %d is of %w: %s; choose another state.dir and group.id to start over, or go back to the query",
-			what, t.partition, ErrOtherDefinition, Differs(id.Definition, is))
+	if err := t.p.program.Vet(id, what); err != nil {
+		return err
 	}
 	if id.Topic != topic.Name || id.TopicID != topic.ID {
 		t.pause(holdTopic, recreated(id, topic))

@@ -109,6 +109,17 @@ func Differs(was, is Definition) string {
 	return query.Differs(queryClauses(was), queryClauses(is))
 }
 
+// Vet returns ErrOtherDefinition, with the clause that differs, where what has
+// the identity (a state, a snapshot) was made by another definition than p.
+func (p *Program) Vet(id Identity, what string) error {
+	is := p.Definition()
+	if id.Definition.Equal(is) {
+		return nil
+	}
+	return fmt.Errorf("the %s of partition %d is of %w: %s; choose another state.dir and group.id to start over, or go back to the query",
+		what, id.Partition, ErrOtherDefinition, Differs(id.Definition, is))
+}
+
 func queryClauses(d Definition) (clauses []query.Clause) {
 	for _, c := range d.Clauses {
 		clauses = append(clauses, query.Clause(c))

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,6 +36,36 @@ func Peek(dir string) (State, error) {
 		return State{}, fmt.Errorf("look at the state in %s: %w", dir, err)
 	}
 	return s, nil
+}
+
+// PeekAll is Peek of every partition of a state directory, in order. It keeps
+// a service from opening it meanwhile: ErrLocked where one has. A directory
+// that is not there, or holds no partition, has none.
+func PeekAll(dir string) (all []State, err error) {
+	l := layout{vfs.Default, dir}
+	numbers, err := l.numbers()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at the states in %s: %w", dir, err)
+	}
+	unlock, err := holdOff(l)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock.Close()) }()
+	for _, n := range numbers {
+		s, err := Peek(l.partition(n))
+		switch {
+		case errors.Is(err, aggregator.ErrNoState): // an empty folder
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, s)
+		}
+	}
+	return all, nil
 }
 
 func peek(disk vfs.FS, dir string) (s State, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tidemark/aggregator"
 	"tidemark/config"
 	"tidemark/source/kafka"
 )
@@ -26,9 +27,10 @@ func (p *program) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Say whether the service would take a configuration file",
-		Long: "Gives the verdict that serve gives on the file, offline. With --connect it also tries state.dir, http.listen, Kafka, the\n" +
-			"history and the snapshot store, step by step: name, connect, TLS, login, permission; and it shows the newest events and the\n" +
-			"first documents as the rows that they make. It joins no group. The exit status is 2 for a bad file, 1 where a step fails.",
+		Long: "Gives the verdict that serve gives on the file, offline: also on a state.dir that another query has made. With --connect it\n" +
+			"also tries state.dir, http.listen, Kafka, the history and the snapshot store, step by step: name, connect, TLS, login,\n" +
+			"permission; and it shows the newest events and the first documents as the rows that they make. It joins no group. The exit\n" +
+			"status is 2 for a bad file, 1 where a step fails.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if connect && allowUnset {
@@ -42,7 +44,12 @@ func (p *program) check() *cobra.Command {
 			for _, warning := range kafkaConfig(cfg, nil, "").Warnings() {
 				steps = append(steps, checked{Step: "warning", Object: file, OK: true, Detail: warning})
 			}
-			if connect {
+			if !allowUnset {
+				steps = append(steps, tryDefinition(cfg)...)
+			}
+			if !connect {
+				steps = append(steps, tryFields(cfg, nil)...)
+			} else {
 				more, err := p.tryAll(cmd.Context(), cfg)
 				if err != nil {
 					return err
@@ -92,8 +99,16 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		}
 		steps = append(steps, outcome(s.Name, object, s.Detail, s.Err))
 	}
+	var topic *aggregator.Topic
 	if slices.ContainsFunc(steps, func(s checked) bool { return s.OK && s.Step == "permission" }) {
-		steps = append(steps, tryEvents(ctx, cfg, client)...)
+		if t, err := client.Topic(ctx); err == nil { // else the steps before say why
+			topic = &t
+		}
+	}
+	if topic != nil {
+		steps = append(steps, tryEvents(ctx, cfg, client, *topic)...)
+	} else {
+		steps = append(steps, tryFields(cfg, nil)...)
 	}
 	if cfg.HasHistory() {
 		more, err := tryHistory(ctx, cfg)
@@ -102,7 +117,7 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		}
 		steps = append(steps, more...)
 	}
-	steps = append(steps, trySnapshots(ctx, cfg))
+	steps = append(steps, trySnapshots(ctx, cfg, topic)...)
 	if route, err := config.FindRoute(ctx, cfg.Kafka.BootstrapServers); err == nil {
 		address, err := config.Advertise(cfg.HTTP.Listen, cfg.HTTP.Advertise, cfg.HTTP.TLS.CertFile != "", route)
 		steps = append(steps, outcome("address", cfg.HTTP.Listen, "other members reach this one at "+address, err))

@@ -53,27 +53,27 @@ func (e sampledEvent) reason() string {
 
 // tryEvents looks at the newest records of the topic as the query does. It reads
 // them, and joins no group.
-func tryEvents(ctx context.Context, cfg *config.Config, client *kafka.Client) []checked {
+func tryEvents(ctx context.Context, cfg *config.Config, client *kafka.Client, topic aggregator.Topic) []checked {
 	ctx, cancel := context.WithTimeout(ctx, eventsWait)
 	defer cancel()
-	name := cfg.Definition.Topic
-	topic, err := client.Topic(ctx)
-	if err != nil {
-		return nil // the steps before say so
-	}
+	name := topic.Name
 	var events []sampledEvent
+	var values [][]byte
 	for p := range min(topic.Partitions, partsSampled) {
 		records, err := client.Newest(ctx, p, eventsSampled)
+		for i := range records {
+			values = append(values, records[i].Value)
+		}
 		if err == nil {
 			var more []sampledEvent
 			more, err = decodeEvents(cfg, topic, p, records)
 			events = append(events, more...)
 		}
 		if err != nil {
-			return []checked{outcome("events", name, "", err)}
+			return append([]checked{outcome("events", name, "", err)}, tryFields(cfg, nil)...)
 		}
 	}
-	return judgeEvents(name, events)
+	return append(judgeEvents(name, events), tryFields(cfg, values)...)
 }
 
 // decodeEvents decodes records each by itself, as a partition with the

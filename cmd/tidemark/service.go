@@ -83,6 +83,9 @@ func (s *service) run(ctx context.Context) (err error) {
 	for _, warning := range kafkaConfig(s.cfg, s.log, "").Warnings() {
 		s.log.Warn(warning)
 	}
+	for _, doubt := range s.cfg.Definition.Doubts() {
+		s.log.Warn(doubt.String())
+	}
 
 	states, err := openStates(s.cfg, s.log)
 	if err != nil {

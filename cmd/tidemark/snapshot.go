@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tidemark/aggregator"
 	"tidemark/config"
 	"tidemark/snapshot"
 	"tidemark/source/kafka"
@@ -198,25 +199,30 @@ func (a *archive) currentID(ctx context.Context) (string, error) {
 }
 
 // trySnapshots tries all that the service does with the store of snapshots, and
-// leaves nothing there.
-func trySnapshots(ctx context.Context, cfg *config.Config) checked {
+// leaves nothing there. What the store has of the topic, where that is known, is
+// compared with the query.
+func trySnapshots(ctx context.Context, cfg *config.Config, topic *aggregator.Topic) []checked {
 	const step = "snapshots"
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
 	rawURL, err := snapshotURL(cfg)
 	if err != nil {
-		return outcome(step, cfg.State.Dir, "", err)
+		return []checked{outcome(step, cfg.State.Dir, "", err)}
 	}
 	s, err := openSnapshots(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return outcome(step, storeName(rawURL), "", err)
+		return []checked{outcome(step, storeName(rawURL), "", err)}
 	}
 	err = s.Check(ctx)
 	detail := "objects can be created, once each, read, listed and deleted"
 	if cfg.Snapshots.URL == "" {
 		detail += "; inside state.dir: for one member only"
 	}
-	return outcome(step, s.String(), detail, errors.Join(err, s.Close()))
+	var definition []checked
+	if err == nil && topic != nil {
+		definition = definitionOf(ctx, cfg, s, *topic)
+	}
+	return append([]checked{outcome(step, s.String(), detail, errors.Join(err, s.Close()))}, definition...)
 }
 
 // storeName is a store's URL without its parameters.
