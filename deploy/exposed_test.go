@@ -40,7 +40,7 @@ func exposed(t *testing.T) map[string]metric {
 	registry := prometheus.NewPedanticRegistry()
 	metrics := api.NewMetrics(registry, "v1.2.3", "abc")
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		api.NewPartitionCollector(standing{}.Status))
+		api.NewPartitionCollector(standing{}.Status), api.NewStateCollector(func() api.Held { return api.Held{Obsolete: map[int32]int64{0: 0}} }))
 	metrics.Missing("totalRevenue")
 	def, err := query.Parse("SELECT userId, count(*) AS sales FROM sales GROUP BY userId")
 	if err != nil {

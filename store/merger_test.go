@@ -146,17 +146,25 @@ func (b *blob) Merge(v []byte) error {
 }
 func (b *blob) Append(dst []byte) []byte { return append(dst, b.b...) }
 
-// Over several partitions, the memory of caches and write buffers stays within
-// the budget.
+// Over few partitions and many, the memory of caches and write buffers stays
+// within the budget, however much is written and read: 24 partitions have 512
+// MiB by default, and here 16 MiB each.
 func TestS07MemoryStaysWithinTheBudget(t *testing.T) {
+	for partitions, memory := range map[int32]int64{2: 32 << 20, 6: 96 << 20, 24: 384 << 20} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) { staysWithin(t, partitions, memory) })
+	}
+}
+
+func staysWithin(t *testing.T, partitions int32, memory int64) {
 	o := options(t).WithCodec(definition("sum"), func() store.Total { return new(blob) })
-	o.Memory = 32 << 20
+	o.Memory = memory
 	d := openDir(t, t.TempDir(), o)
+	most, written := int64(0), int64(0)
 	value := make([]byte, 32<<10)
 	noise := rand.NewChaCha8([32]byte{7})
 	noise.Read(value)
 	for round := range int64(3) {
-		for n := range int32(2) {
+		for n := range partitions {
 			p := d.Partition(n)
 			if p == nil {
 				p = created(t, d, n)
@@ -171,6 +179,7 @@ func TestS07MemoryStaysWithinTheBudget(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			written += 200 * int64(len(value))
 			v, err := p.View()
 			if err != nil {
 				t.Fatal(err)
@@ -185,8 +194,12 @@ func TestS07MemoryStaysWithinTheBudget(t *testing.T) {
 		for _, s := range d.Stats() {
 			used += s.WriteBuffer
 		}
+		most = max(most, used)
 		if used > o.Memory {
 			t.Errorf("round %d: %d MiB in use of %d", round, used>>20, o.Memory>>20)
 		}
+	}
+	if written < memory || most < memory/8 {
+		t.Errorf("%d MiB were written and %d in use at most, of %d: that shows nothing", written>>20, most>>20, memory>>20)
 	}
 }

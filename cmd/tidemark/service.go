@@ -131,7 +131,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		AcceptGap: s.cfg.OnGap == "accept",
 	})
 	group.processor, snapshots.tasks = processor, processor
-	s.registry.MustRegister(api.NewPartitionCollector(processor.Status))
+	s.registry.MustRegister(api.NewPartitionCollector(processor.Status), api.NewStateCollector(func() api.Held { return held(s.cfg, states) }))
 
 	answers, err := s.answers(processor, group, snapshots)
 	if err != nil {
@@ -243,6 +243,16 @@ func openStates(cfg *config.Config, log *slog.Logger) (*store.Dir, error) {
 		return nil, errors.Join(err, states.Close())
 	}
 	return states, nil
+}
+
+// held is what the states take besides their bytes on disk.
+func held(cfg *config.Config, states *store.Dir) api.Held {
+	h := api.Held{Memory: states.CacheBytes(), Limit: cfg.State.Memory, Obsolete: map[int32]int64{}}
+	for _, s := range states.Stats() {
+		h.Memory += s.WriteBuffer
+		h.Obsolete[s.Partition] = s.Obsolete
+	}
+	return h
 }
 
 // dies returns what ends the process at once: the disk, or what lies on it,
