@@ -197,7 +197,7 @@ func (l *lives) checkLetters() {
 //
 // With SOAK_POINTS=all, as in `make soak`, each death is also tried by itself,
 // at the first, the second and a later time.
-func TestCrashAtEveryPoint(t *testing.T) {
+func TestS16CrashAtEveryPoint(t *testing.T) {
 	seed := uint64(fromEnv(t, "SOAK_SEED", 1))
 	var withHistory, without []death
 	rnd := rand.New(rand.NewPCG(seed, 4))
