@@ -167,7 +167,8 @@ func (l layout) numbers() ([]int32, error) {
 	}
 	var numbers []int32
 	for _, name := range names {
-		if n, ok := parseNumber(name); ok && n <= 1<<31-1 {
+		// 007 is not the folder of partition 7.
+		if n, ok := parseNumber(name); ok && n <= 1<<31-1 && strconv.FormatInt(n, 10) == name {
 			numbers = append(numbers, int32(n))
 		}
 	}

@@ -214,9 +214,14 @@ func (d *DeadLetter) send(ctx context.Context, p *sarama.SyncProducer, limit int
 	err = failed[0].Err
 	for i, f := range failed {
 		left[i] = f.Msg
-		if !tooLarge(f.Err) {
+		if tooLarge(err) && !tooLarge(f.Err) {
 			err = f.Err
 		}
+	}
+	if !tooLarge(err) {
+		// After some failures a producer asks nobody for a while, and says no
+		// more than that: the next try is to be told why it fails.
+		d.disconnect()
 	}
 	return left, err
 }

@@ -174,3 +174,22 @@ func TestTheDeadLetterTopicIsAnother(t *testing.T) {
 		}
 	}
 }
+
+// The reason why a topic takes nothing is said at each try, and never that a
+// producer has given up trying.
+func TestDeadLetterSaysWhyEachTime(t *testing.T) {
+	t.Parallel()
+	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: topic})
+	d := deadLetter(t, b) // whose topic is not there
+	for n := range 3 {
+		for i := range 20 {
+			bad := aggregator.BadRecord{Topic: topic, Record: aggregator.Record{Offset: int64(20*n + i), Value: []byte("{")}}
+			if err := d.Send(t.Context(), bad); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Flush(t.Context()); err == nil || !contains(err.Error(), "does not exist") || contains(err.Error(), "circuit breaker") {
+			t.Errorf("try %d: %v", n, err)
+		}
+	}
+}
