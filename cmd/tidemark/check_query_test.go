@@ -113,3 +113,30 @@ func TestO04CheckComparesTheDefinition(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 }
+
+// TestO05AllowUnsetAnywhere: with --allow-unset a variable may stand for any
+// value, the query and its file too; without it, it is named.
+func TestO05AllowUnsetAnywhere(t *testing.T) {
+	const query, kafka = "query: SELECT userId, sum(revenue) AS revenue FROM sales GROUP BY userId\n", "kafka: {bootstrap.servers: [127.0.0.1:9], group.id: g}\n"
+	for _, text := range []string{
+		"query: ${X}\n" + kafka, "query_file: ${X}\n" + kafka, "query_file: '${X}/sales.sql'\n" + kafka,
+		"query: SELECT userId, sum(revenue) AS revenue FROM ${X} GROUP BY userId\n" + kafka,
+		"query: |\n  SELECT userId, sum(${X}) AS revenue FROM sales\n  WHERE channel = '${X}' GROUP BY userId\n" + kafka,
+		query + "kafka: {bootstrap.servers: ['${X}'], group.id: g}\n", query + "kafka: {bootstrap.servers: '${X}', group.id: '${X}'}\n",
+		query + "kafka: {bootstrap.servers: [127.0.0.1:9], group.id: g, session.timeout.ms: '${X}', security.protocol: '${X}', sasl.password: '${X}'}\n",
+		query + kafka + "history: {file: '${X}', key: '${X}', cut: {mode: '${X}'}}\n",
+		query + kafka + "history: {elasticsearch: {addresses: ['${X}'], index: '${X}', query: '${X}', username: '${X}', password: '${X}'}, cut: {mode: earliest}}\n",
+		query + kafka + "state: {dir: '${X}', memory: '${X}', min_free: '${X}', apply_interval: '${X}'}\n",
+		query + kafka + "snapshots: {url: '${X}', interval: '${X}', keep: '${X}'}\n",
+		query + kafka + "http: {listen: '${X}', advertise: '${X}', tokens: ['${X}'], cors_origins: ['${X}'], tls: {cert_file: '${X}', key_file: '${X}'}}\n",
+		query + kafka + "events: {timestamp_zone: '${X}', max_bytes: '${X}', dead_letter: {topic: '${X}'}}\nlog: {level: '${X}'}\n",
+	} {
+		file := writeConfig(t, text)
+		if status, _, stderr := tidemark(t, nil, "check", "--allow-unset", "-c", file); status != exitDone {
+			t.Errorf("%s\n--allow-unset: status %d, %s", text, status, stderr)
+		}
+		if status, _, stderr := tidemark(t, nil, "check", "-c", file); status != exitUsage || !strings.Contains(stderr, "the environment variable X is not set") {
+			t.Errorf("%s\nstatus %d, %s", text, status, stderr)
+		}
+	}
+}

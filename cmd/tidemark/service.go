@@ -264,15 +264,20 @@ func dies(log *slog.Logger) func(reason string) {
 	}
 }
 
-// kafkaConfig is how to reach Kafka, as the member with an HTTP address.
+// kafkaConfig is how to reach Kafka, as the member with an HTTP address. There
+// is no topic where the query's variables are not set.
 func kafkaConfig(cfg *config.Config, log *slog.Logger, address string) kafka.Config {
 	k := cfg.Kafka
+	topic := ""
+	if cfg.Definition != nil {
+		topic = cfg.Definition.Topic
+	}
 	password := k.SASLPassword.Reveal()
 	if k.SASLPasswordFile != "" {
 		password = "file:" + k.SASLPasswordFile // read again at each login
 	}
 	return kafka.Config{
-		Brokers: k.BootstrapServers, Topic: cfg.Definition.Topic,
+		Brokers: k.BootstrapServers, Topic: topic,
 		GroupID: k.GroupID, GroupInstanceID: k.GroupInstanceID, SessionTimeout: k.SessionTimeout, LeaveOnShutdown: k.LeaveOnShutdown,
 		SecurityProtocol: k.SecurityProtocol, IsolationLevel: k.IsolationLevel,
 		SASL:    kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: password},
