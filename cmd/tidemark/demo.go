@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,10 @@ func (p *program) demo() *cobra.Command {
 			}
 			if rate < 1 || rate > 100_000 {
 				return usageError{fmt.Errorf("--rate %d is not between 1 and 100000 sales a second", rate)}
+			}
+			_, port, err := net.SplitHostPort(listen)
+			if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+				return usageError{fmt.Errorf("--listen %q is not host:port, such as 127.0.0.1:8080, or port 0 for a free one", listen)}
 			}
 			if !cmd.Flags().Changed("listen") && !free(listen) {
 				listen = "127.0.0.1:0"

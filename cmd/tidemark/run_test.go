@@ -169,6 +169,9 @@ func TestUsage(t *testing.T) {
 		{"serve -c nowhere.yaml", "nowhere.yaml"},
 		{"check -c nowhere.yaml", "nowhere.yaml"},
 		{"inspect", "accepts 1 arg(s)"},
+		{"demo --listen nowhere", `--listen "nowhere" is not host:port`},
+		{"demo --listen :-1", `--listen ":-1" is not host:port`},
+		{"demo --listen :99999", `--listen ":99999" is not host:port`},
 		{"demo --users 0", "--users 0"},
 		{"demo --rate 0", "--rate 0"},
 	} {
