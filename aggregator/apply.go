@@ -23,6 +23,7 @@ func (t *task) applyLoop(ctx context.Context) error {
 	defer flushes.Stop()
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
+	late := 0 // applies that were due and not made
 	for {
 		var err error
 		select {
@@ -42,6 +43,10 @@ func (t *task) applyLoop(ctx context.Context) error {
 			err = t.apply(ctx, store)
 			close(done)
 		case <-applies.C:
+			if late++; late < catchUpApplies && t.catchingUp() {
+				continue
+			}
+			late = 0
 			err = t.apply(ctx, store)
 		case <-looks.C:
 			t.vouch(ctx)
@@ -56,6 +61,18 @@ func (t *task) applyLoop(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// catchUpApplies is how many apply intervals pass between two applies of a
+// partition that catches up, unless memory calls for one before: a key that
+// comes again is then written once.
+const catchUpApplies = 10
+
+// catchingUp says whether the partition has not reached the end of the log yet.
+func (t *task) catchingUp() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.phase == CatchingUp
 }
 
 // apply writes the pending deltas. The order is what makes it exact: the bad

@@ -112,7 +112,7 @@ var keys = []key{
 	{"state/dir", fileKind(), "./tidemark-data", "",
 		"The folder of the state, one directory in it for each partition."},
 	{"state/memory", size(16<<20, math.MaxInt64), "512MiB", "bytes",
-		"One budget for the caches and write buffers of all partitions. Totals that wait for their batch take up to a quarter as much besides."},
+		"One budget for all partitions: half for caches and write buffers, half for totals that are folded and wait for their batch."},
 	{"state/min_free", size(0, math.MaxInt64), "256MiB", "bytes",
 		"Below this much free disk folding stops, and no restore begins that would end below it; reads go on, and both resume by themselves."},
 	{"state/apply_records", whole(1, math.MaxInt32), "1000000", "records",

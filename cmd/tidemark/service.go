@@ -31,9 +31,10 @@ func flushInterval(apply time.Duration) time.Duration {
 	return min(max(15*apply, time.Second), 30*time.Second)
 }
 
-// pendingDivisor is the part of state.memory, as a divisor, for totals that are
-// folded and not applied yet.
-const pendingDivisor = 4
+// storeMemory is the part of state.memory, in bytes, that caches and write buffers
+// take; the rest is for totals that are folded and not applied yet. What a
+// catch-up holds in memory is written once, so half of it goes there.
+func storeMemory(memory int64) int64 { return max(memory/2, leastMemory) }
 
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
@@ -125,7 +126,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
-		PendingBytes:     int(s.cfg.State.Memory / pendingDivisor),
+		PendingBytes:     int(s.cfg.State.Memory / 2),
 		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
 		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
 		AcceptGap: s.cfg.OnGap == "accept",
@@ -233,7 +234,7 @@ func (s *service) answers(processor *aggregator.Processor, group *membership, sn
 // openStates opens the state directory.
 func openStates(cfg *config.Config, log *slog.Logger) (*store.Dir, error) {
 	states, err := store.Open(cfg.State.Dir, store.Options{
-		Program: cfg.Program, Memory: cfg.State.Memory, MinFree: cfg.State.MinFree,
+		Program: cfg.Program, Memory: storeMemory(cfg.State.Memory), MinFree: cfg.State.MinFree,
 		Logger: log, Fatal: dies(log),
 	})
 	if err != nil {
