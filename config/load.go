@@ -27,6 +27,11 @@ func Load(path string, getenv func(string) (string, bool), opts Options) (*Confi
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration %s: %w", path, reason(err))
 	}
+	return Parse(path, text, getenv, opts)
+}
+
+// Parse is Load of a text that stands, or is to stand, in the file at path.
+func Parse(path string, text []byte, getenv func(string) (string, bool), opts Options) (*Config, error) {
 	r := &reader{
 		file: path, dir: filepath.Dir(path), text: text,
 		getenv: getenv, allowUnset: opts.AllowUnset,

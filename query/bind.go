@@ -51,7 +51,7 @@ func bind(sql string, stmt *selectStmt, end lexer.Position) (*Definition, error)
 	}
 	for i := range b.def.Keys {
 		if b.def.Keys[i].Name == "" {
-			path := quotePath(b.def.Paths[i])
+			path := QuotePath(b.def.Paths[i])
 			return nil, fail(grouped[i], "GROUP BY has %s, which is not selected: add %s to the columns", path, path)
 		}
 	}
@@ -71,10 +71,10 @@ func (b *binder) bindTopic(t *topic) error {
 		if r < 0x80 && (isPlain("_"+string(r)) || r == '.' || r == '-') {
 			continue
 		}
-		return fail(t.Pos, "found the topic %s; the name of a topic holds letters a to z, digits, dots, dashes and underscores only", quoteName(name))
+		return fail(t.Pos, "found the topic %s; the name of a topic holds letters a to z, digits, dots, dashes and underscores only", QuoteName(name))
 	}
 	if len(name) > 249 || name == "." || name == ".." {
-		return fail(t.Pos, `found the topic %s; the name of a topic has 1 to 249 characters and is not "." or ".."`, quoteName(name))
+		return fail(t.Pos, `found the topic %s; the name of a topic has 1 to 249 characters and is not "." or ".."`, QuoteName(name))
 	}
 	b.def.Topic = name
 	return nil
@@ -107,7 +107,7 @@ func (b *binder) bindGroup(stmt *selectStmt) ([]lexer.Position, error) {
 		}
 		slot := b.slot(path)
 		if slot < len(b.def.Keys) {
-			return nil, fail(g.Pos, "GROUP BY has %s twice", quotePath(path))
+			return nil, fail(g.Pos, "GROUP BY has %s twice", QuotePath(path))
 		}
 		b.def.Keys = append(b.def.Keys, Key{Slot: slot})
 		places = append(places, g.Pos)
@@ -165,7 +165,7 @@ func (b *binder) bindColumns(items []*item) error {
 			return err
 		}
 		if names[name] {
-			return fail(it.Pos, "two columns have the name %s; give one of them another: AS name", quoteName(name))
+			return fail(it.Pos, "two columns have the name %s; give one of them another: AS name", QuoteName(name))
 		}
 		names[name] = true
 	}
@@ -176,11 +176,11 @@ func (b *binder) bindColumns(items []*item) error {
 func (b *binder) bindKey(it *item, path event.Path) (string, error) {
 	slot, ok := b.slots[joinPath(path)]
 	if !ok || slot >= len(b.def.Keys) {
-		text := quotePath(path)
+		text := QuotePath(path)
 		return "", fail(it.Pos, "found %s, which is not in GROUP BY: add it there, or take an aggregate such as last(%s)", text, text)
 	}
 	if b.def.Keys[slot].Name != "" {
-		return "", fail(it.Pos, "found %s, which is selected already: a key makes one column", quotePath(path))
+		return "", fail(it.Pos, "found %s, which is selected already: a key makes one column", QuotePath(path))
 	}
 	name := path[len(path)-1]
 	if it.Alias != nil {

@@ -272,7 +272,7 @@ func (b *binder) primary(e *primary) (typed, error) {
 		if err := checkPath(path, e.Pos); err != nil {
 			return typed{}, err
 		}
-		return typed{&Path{Slot: b.slot(path), Name: quotePath(path)}, staticAny, e.Pos}, nil
+		return typed{&Path{Slot: b.slot(path), Name: QuotePath(path)}, staticAny, e.Pos}, nil
 	case e.Number != "":
 		d, err := parseNumber(e.Number)
 		if err != nil {

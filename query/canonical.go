@@ -17,7 +17,7 @@ type Clause struct{ Name, Text string }
 // Clauses returns the canonical clauses in a fixed order: FROM, WHERE where
 // there is one, GROUP BY, and the columns as they are selected.
 func (d *Definition) Clauses() []Clause {
-	clauses := []Clause{{"FROM", quoteName(d.Topic)}}
+	clauses := []Clause{{"FROM", QuoteName(d.Topic)}}
 	if d.Where != nil {
 		clauses = append(clauses, Clause{"WHERE", d.Where.String()})
 	}
@@ -33,9 +33,9 @@ func (d *Definition) String() string {
 	var b strings.Builder
 	for i, c := range d.Columns {
 		b.WriteString([]string{"SELECT ", ", "}[min(i, 1)])
-		b.WriteString(d.Expression(c) + " AS " + quoteName(c.Name))
+		b.WriteString(d.Expression(c) + " AS " + QuoteName(c.Name))
 	}
-	b.WriteString(" FROM " + quoteName(d.Topic))
+	b.WriteString(" FROM " + QuoteName(d.Topic))
 	if d.Where != nil {
 		b.WriteString(" WHERE " + d.Where.String())
 	}
@@ -46,7 +46,7 @@ func (d *Definition) String() string {
 func (d *Definition) groupBy() string {
 	paths := make([]string, len(d.Keys))
 	for i, k := range d.Keys {
-		paths[i] = quotePath(d.Paths[k.Slot])
+		paths[i] = QuotePath(d.Paths[k.Slot])
 	}
 	return strings.Join(paths, ", ")
 }
@@ -54,7 +54,7 @@ func (d *Definition) groupBy() string {
 // Expression is what a column is made of: canonical text, without its name.
 func (d *Definition) Expression(c Column) string {
 	if c.Key >= 0 {
-		return quotePath(d.Paths[d.Keys[c.Key].Slot])
+		return QuotePath(d.Paths[d.Keys[c.Key].Slot])
 	}
 	return d.Aggregates[c.Aggregate].String()
 }
@@ -127,7 +127,7 @@ func columnNames(clauses []Clause) string {
 	var names []string
 	for _, c := range clauses {
 		if name, ok := strings.CutPrefix(c.Name, "SELECT "); ok {
-			names = append(names, quoteName(name))
+			names = append(names, QuoteName(name))
 		}
 	}
 	return strings.Join(names, ", ")

@@ -33,9 +33,9 @@ func unquoteText(token string) string {
 	return strings.ReplaceAll(token[1:len(token)-1], "''", "'")
 }
 
-// quoteName writes a name: as it is where it is a plain word, else in
+// QuoteName writes a name: as it is where it is a plain word, else in
 // backquotes.
-func quoteName(name string) string {
+func QuoteName(name string) string {
 	if isPlain(name) && !isReserved(name) {
 		return name
 	}
@@ -58,14 +58,14 @@ func quoteText(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// quotePath writes a path, each name quoted where it needs to be.
-func quotePath(path []string) string {
+// QuotePath writes a path, each name quoted where it needs to be.
+func QuotePath(path []string) string {
 	var b strings.Builder
 	for i, name := range path {
 		if i > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(quoteName(name))
+		b.WriteString(QuoteName(name))
 	}
 	return b.String()
 }

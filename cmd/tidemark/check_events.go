@@ -56,24 +56,45 @@ func (e sampledEvent) reason() string {
 func tryEvents(ctx context.Context, cfg *config.Config, client *kafka.Client, topic aggregator.Topic) []checked {
 	ctx, cancel := context.WithTimeout(ctx, eventsWait)
 	defer cancel()
-	name := topic.Name
+	samples, err := newestRecords(ctx, client, topic)
 	var events []sampledEvent
+	if err == nil {
+		events, err = decodeSamples(cfg, topic, samples)
+	}
+	if err != nil {
+		return append([]checked{outcome("events", topic.Name, "", err)}, tryFields(cfg, nil)...)
+	}
 	var values [][]byte
-	for p := range min(topic.Partitions, partsSampled) {
-		records, err := client.Newest(ctx, p, eventsSampled)
+	for _, records := range samples {
 		for i := range records {
 			values = append(values, records[i].Value)
 		}
-		if err == nil {
-			var more []sampledEvent
-			more, err = decodeEvents(cfg, topic, p, records)
-			events = append(events, more...)
-		}
-		if err != nil {
-			return append([]checked{outcome("events", name, "", err)}, tryFields(cfg, nil)...)
-		}
 	}
-	return append(judgeEvents(name, events), tryFields(cfg, values)...)
+	return append(judgeEvents(topic.Name, events), tryFields(cfg, values)...)
+}
+
+// newestRecords reads the newest records of a topic, by partition.
+func newestRecords(ctx context.Context, client *kafka.Client, topic aggregator.Topic) (samples [][]aggregator.Record, err error) {
+	for p := range min(topic.Partitions, partsSampled) {
+		records, err := client.Newest(ctx, p, eventsSampled)
+		if err != nil {
+			return nil, err
+		}
+		samples = append(samples, records)
+	}
+	return samples, nil
+}
+
+// decodeSamples is decodeEvents for the records of each partition.
+func decodeSamples(cfg *config.Config, topic aggregator.Topic, samples [][]aggregator.Record) (events []sampledEvent, err error) {
+	for p, records := range samples {
+		more, err := decodeEvents(cfg, topic, int32(p), records)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, more...)
+	}
+	return events, nil
 }
 
 // decodeEvents decodes records each by itself, as a partition with the

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 )
@@ -17,8 +18,13 @@ func (p *program) printJSON(v any) error {
 
 // printTable prints rows under a header, in columns.
 func (p *program) printTable(header []string, rows [][]string) error {
-	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
+	return table(p.stdout, append([][]string{header}, rows...))
+}
+
+// table writes rows in columns.
+func table(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
 		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
 			return err
 		}

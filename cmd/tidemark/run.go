@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, getenv func(string) (string, bool),
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w: see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(p.demo(), p.serve(), p.check(), p.bootstrap(), p.get(), p.inspect(), p.snapshot(), p.version(), p.man())
+	root.AddCommand(p.demo(), p.init(), p.serve(), p.check(), p.bootstrap(), p.get(), p.inspect(), p.snapshot(), p.version(), p.man())
 	wrapArgs(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

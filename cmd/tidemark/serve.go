@@ -58,8 +58,9 @@ func (p *program) load(file string, opts config.Options) (*config.Config, error)
 	return cfg, nil
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal says whether what is written to, or read from, is one.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
