@@ -111,7 +111,7 @@ func (p *program) runDemo(ctx context.Context, listen string, users, rate int) (
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return svc.run(ctx) })
 	g.Go(func() error { return sales.produce(ctx, broker.ListenAddrs(), rate) })
-	g.Go(func() error { return p.narrate(ctx, svc.url(), users, rate) })
+	g.Go(func() error { return p.narrate(ctx, svc.url(), broker.ListenAddrs()[0], users, rate) })
 	return g.Wait()
 }
 
@@ -129,13 +129,14 @@ func demoConfig(brokers []string, listen, dir, history string) string {
 
 // narrate prints where to look once the service is ready, and then, on a line
 // of its own each few seconds, that the totals move.
-func (p *program) narrate(ctx context.Context, base string, users, rate int) error {
+func (p *program) narrate(ctx context.Context, base, broker string, users, rate int) error {
 	if err := awaitReady(ctx, base); err != nil {
 		return nil // the demo is ending; the service says why
 	}
 	fmt.Fprintf(p.stdout, `Tidemark is running on a built-in broker: %d users, %d sales a second, topic %q.
 
   page       %[4]s/
+  broker     %[5]s
   one user   curl -s %[4]s/v1/aggregates/1
   the top    curl -s '%[4]s/v1/aggregates?order=-totalRevenue&limit=5'
   a listing  curl -s '%[4]s/v1/aggregates?limit=3'
@@ -145,7 +146,7 @@ func (p *program) narrate(ctx context.Context, base string, users, rate int) err
 
 Ctrl-C ends it.
 
-`, users, rate, demoTopic, base)
+`, users, rate, demoTopic, base, broker)
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {

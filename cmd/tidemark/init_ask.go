@@ -58,7 +58,7 @@ func (a *asker) one(question, def string, ok func(string) error) (string, error)
 			return "", err
 		}
 		if !a.in.Scan() {
-			return "", errors.Join(errNoAnswer, a.in.Err())
+			return "", errNoAnswer
 		}
 		answer := strings.TrimSpace(a.in.Text())
 		if answer == "" {

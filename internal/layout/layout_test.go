@@ -39,6 +39,7 @@ var rules = map[string]rule{
 		"github.com/klauspost/compress", "golang.org/x/sync", "github.com/cenkalti/backoff/v5", "github.com/agnivade/levenshtein"}},
 	"deadletter": {own: core},
 	"api":        {own: append([]string{"web"}, core...), lib: []string{"github.com/prometheus", "golang.org/x/sync"}},
+	"client":     {},
 	"web":        {},
 	"deploy":     {},
 	"config":     {own: core, lib: []string{"github.com/knadh/koanf", "go.yaml.in/yaml/v3", "github.com/agnivade/levenshtein"}},
