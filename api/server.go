@@ -79,8 +79,7 @@ type Server struct {
 	tokens      [][sha256.Size]byte
 	log         *slog.Logger
 	mux         *http.ServeMux
-	rows        http.Handler // of paths below rowPrefix, which the mux would tidy up
-	metrics     http.Handler
+	rows        http.Handler  // of paths below rowPrefix, which the mux would tidy up
 	watchers    chan struct{} // a slot for each watch
 	drain       drain
 }
@@ -111,7 +110,6 @@ func New(program *aggregator.Program, reader Reader, group Group, opts Options) 
 		opts:        opts,
 		log:         opts.Logger,
 		watchers:    make(chan struct{}, opts.MaxWatches),
-		metrics:     promhttp.HandlerFor(opts.Gatherer, promhttp.HandlerOpts{}),
 	}
 	for _, k := range program.Query().Keys {
 		s.columns = append(s.columns, k.Name)
@@ -244,6 +242,15 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) error {
 
 // serveMetrics answers GET /metrics.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	s.metrics.ServeHTTP(w, r)
+	families, err := s.opts.Gatherer.Gather()
+	if err != nil {
+		return fmt.Errorf("gather the metrics: %w", err)
+	}
+	promhttp.HandlerFor(prometheus.GathererFunc(always(families)), promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	return nil
+}
+
+// always returns v, and no error.
+func always[T any](v T) func() (T, error) {
+	return func() (T, error) { return v, nil }
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,8 @@ const (
 	// not: a member answers or refuses within ten seconds, and may wait ten
 	// more for an offset.
 	requestTimeout = 30 * time.Second
+	// publishTimeout bounds a publish: it may copy large states.
+	publishTimeout = 11 * time.Minute
 	// shortestWait is between two rounds over the addresses where no member
 	// says when to ask again.
 	shortestWait = 500 * time.Millisecond
@@ -86,13 +89,14 @@ type request struct {
 	method string
 	path   string // escaped
 	query  url.Values
-	body   []byte // JSON, nil for none
+	body   []byte        // JSON, nil for none
+	limit  time.Duration // of one try, 0 is requestTimeout
 }
 
 // ask sends a request and decodes the answer into v.
 func (c *Client) ask(ctx context.Context, r request, v any) error {
 	return c.anywhere(ctx, func(address string) error {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.limit, requestTimeout))
 		defer cancel()
 		resp, err := c.send(ctx, address, r)
 		if err != nil {

@@ -123,7 +123,7 @@ func (c *Client) Batch(ctx context.Context, keys []Key, read Read) (*Page, error
 			n++
 		}
 		var page Page
-		r := request{http.MethodPost, rowsPath + ":batchGet", query, append(body, "]}"...)}
+		r := request{method: http.MethodPost, path: rowsPath + ":batchGet", query: query, body: append(body, "]}"...)}
 		if err := c.ask(ctx, r, &page); err != nil {
 			return nil, err
 		}

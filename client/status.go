@@ -101,21 +101,21 @@ type Snapshot struct {
 
 // Snapshots lists the published snapshots.
 func (c *Client) Snapshots(ctx context.Context) ([]Snapshot, error) {
-	return c.snapshots(ctx, http.MethodGet)
+	return c.snapshots(ctx, http.MethodGet, requestTimeout)
 }
 
 // Publish publishes what is new of the partitions of one member, whichever
 // answers first, and returns the newest snapshot of each. For all partitions,
 // ask each member by a client of its own.
 func (c *Client) Publish(ctx context.Context) ([]Snapshot, error) {
-	return c.snapshots(ctx, http.MethodPost)
+	return c.snapshots(ctx, http.MethodPost, publishTimeout)
 }
 
-func (c *Client) snapshots(ctx context.Context, method string) ([]Snapshot, error) {
+func (c *Client) snapshots(ctx context.Context, method string, limit time.Duration) ([]Snapshot, error) {
 	var answer struct {
 		Snapshots []Snapshot `json:"snapshots"`
 	}
-	if err := c.ask(ctx, request{method: method, path: "/v1/snapshots"}, &answer); err != nil {
+	if err := c.ask(ctx, request{method: method, path: "/v1/snapshots", limit: limit}, &answer); err != nil {
 		return nil, err
 	}
 	return answer.Snapshots, nil
