@@ -82,6 +82,10 @@ func StartKafka(dir string, opts KafkaOptions) (*Kafka, error) {
 	}
 }
 
+// Tool is the command of a tool that comes with the broker, by its class, before
+// its arguments.
+func (k *Kafka) Tool(class string) []string { return []string{"java", "-cp", k.path, class} }
+
 // format writes the settings and formats the data folder.
 func (k *Kafka) format(opts KafkaOptions) error {
 	if err := os.MkdirAll(k.dir, 0o755); err != nil {
