@@ -91,6 +91,8 @@ func TestClientKnowsEveryRoute(t *testing.T) {
 	}
 	_, err = c.Status(ctx)
 	errs = errors.Join(errs, err)
+	_, err = c.BadRecords(ctx)
+	errs = errors.Join(errs, err)
 	_, err = c.Snapshots(ctx)
 	errs = errors.Join(errs, err)
 	_, err = c.Publish(ctx)

@@ -66,6 +66,12 @@ func (s *spec) check(method, route string, a *answerSeen) error {
 			return fmt.Errorf("%s %s: status %d has no %s", method, route, a.code, name)
 		}
 	}
+	if r["content"] == nil {
+		if a.body != "" {
+			return fmt.Errorf("%s %s: status %d has a body, which the document does not have", method, route, a.code)
+		}
+		return nil
+	}
 	contentType, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 	content, ok := r["content"].(map[string]any)[contentType].(map[string]any)
 	if !ok {

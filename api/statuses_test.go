@@ -8,12 +8,19 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"tidemark/aggregator"
 )
 
 // brokenGroup has a mistake in it.
 type brokenGroup struct{}
 
 func (brokenGroup) View() View { panic("a mistake") }
+
+// brokenReader too.
+type brokenReader struct{ Reader }
+
+func (brokenReader) BadSamples() []aggregator.BadSample { panic("a mistake") }
 
 // brokenSnapshots too.
 type brokenSnapshots struct{}
@@ -42,6 +49,7 @@ func TestEveryStatusOfTheDocumentIsReached(t *testing.T) {
 	broken.reader.setHook(&broken.reader.scanning, damaged)
 	mistaken := one(t, salesQuery, 1, Options{})
 	mistaken.server.group = brokenGroup{}
+	mistaken.server.reader = brokenReader{mistaken.server.reader}
 
 	reached := map[string]bool{}
 	try := func(m *member, code int, method, route, query, body string) {
@@ -54,13 +62,14 @@ func TestEveryStatusOfTheDocumentIsReached(t *testing.T) {
 	}
 	const list, row, watch, many = "/v1/aggregates", "/v1/aggregates/{key}", "/v1/aggregates/{key}/watch", "/v1/aggregates:batchGet"
 	for _, c := range []struct{ method, route, body string }{
-		{"GET", list, ""}, {"GET", row, ""}, {"POST", many, batch}, {"GET", "/v1/status", ""}, {"GET", "/v1/snapshots", ""}, {"POST", "/v1/snapshots", ""},
+		{"GET", list, ""}, {"GET", row, ""}, {"POST", many, batch}, {"GET", "/v1/status", ""}, {"GET", "/v1/bad-records", ""},
+		{"GET", "/v1/snapshots", ""}, {"POST", "/v1/snapshots", ""},
 	} {
 		try(fine, 200, c.method, c.route, "", c.body)
 		try(fine, 400, c.method, c.route, "?none=1", c.body)
 		try(locked, 401, c.method, c.route, "", c.body)
 		try(drained, 503, c.method, c.route, "", c.body)
-		if c.route == "/v1/status" {
+		if c.route == "/v1/status" || c.route == "/v1/bad-records" {
 			try(mistaken, 500, c.method, c.route, "", c.body)
 			continue
 		}
@@ -88,6 +97,8 @@ func TestEveryStatusOfTheDocumentIsReached(t *testing.T) {
 		try(locked, 200, "GET", open, "", "")
 		try(drained, 503, "GET", open, "", "")
 	}
+	again := fine.get("/", "If-None-Match", fine.get("/").header.Get("ETag"))
+	reached[fmt.Sprintf("GET / %d", again.code)] = true
 	try(drained, 200, "GET", "/healthz", "", "")
 	try(fine, 200, "GET", "/readyz", "", "")
 	try(drained, 503, "GET", "/readyz", "", "")

@@ -13,12 +13,24 @@ type Status struct {
 	Generation int32  `json:"generation"`
 	Version    string `json:"version"`
 	Definition struct {
-		SQL         string `json:"sql"`
-		Fingerprint string `json:"fingerprint"`
+		SQL         string   `json:"sql"`
+		Fingerprint string   `json:"fingerprint"`
+		Keys        []string `json:"keys"`    // names of the key's columns, in the order of a Key
+		Columns     []Column `json:"columns"` // of a row, in its order
 	} `json:"definition"`
+	Topic struct {
+		Name       string `json:"name"`
+		Partitions int32  `json:"partitions"` // 0 until it is known
+	} `json:"topic"`
 	Partitions []Partition `json:"partitions"` // of this member
 	Members    []Member    `json:"members"`    // of the group, idle ones too
 	History    *History    `json:"history"`    // nil without one
+}
+
+// Column is one of a row.
+type Column struct {
+	Name       string `json:"name"`
+	Expression string `json:"expression"` // canonical SQL
 }
 
 // Partition is how a partition stands.
@@ -86,6 +98,30 @@ func (c *Client) Status(ctx context.Context) (*Status, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// BadRecord is a record that was not folded. What it holds is in the dead letter
+// alone.
+type BadRecord struct {
+	Reason    string    `json:"reason"`
+	Field     string    `json:"field"` // "" where the whole record is bad
+	Error     string    `json:"error"`
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	Seen      time.Time `json:"seen"` // by the member's clock
+}
+
+// BadRecords gives some of the newest bad records of each reason that one member,
+// whichever answers first, has seen since it started, newest first.
+func (c *Client) BadRecords(ctx context.Context) ([]BadRecord, error) {
+	var answer struct {
+		Records []BadRecord `json:"records"`
+	}
+	if err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/bad-records"}, &answer); err != nil {
+		return nil, err
+	}
+	return answer.Records, nil
 }
 
 // Snapshot is a published state of a partition.

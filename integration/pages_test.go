@@ -43,7 +43,7 @@ type walk struct {
 
 // volatile are fields whose values differ from run to run, by their names.
 var volatile = []string{
-	"member", "address", "version", "fingerprint", "generation", "age_seconds", "state_bytes", "bytes", "created", "seq", "keys", "took", "epoch", "restore",
+	"member", "address", "version", "fingerprint", "generation", "age_seconds", "state_bytes", "bytes", "created", "seq", "keys", "took", "epoch", "seen", "restore",
 	"log_start", "snapshot", "next_cursor",
 }
 
