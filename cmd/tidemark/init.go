@@ -255,9 +255,17 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// parse reads a text as check would.
+// parse reads a text as check would. What is wrong with it is said without its
+// lines: there is no file yet.
 func (p *program) parse(w *wanted, text string) (*config.Config, error) {
 	cfg, err := config.Parse(w.output, []byte(text), p.getenv, config.Options{})
+	if problems := (config.Problems{}); errors.As(err, &problems) {
+		texts := make([]string, len(problems))
+		for i, problem := range problems {
+			texts[i] = problem.Text
+		}
+		return nil, usageError{errors.New(strings.Join(texts, "; "))}
+	}
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -112,6 +112,10 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	base := out.await(t, `page\s+(http://[^/\s]+)/`)[1]
+	broker := out.await(t, `broker\s+(\S+)`)[1]
+	if status, made, stderr := tidemark(t, nil, "init", "--print", "--bootstrap-servers", broker, "--topic", "sales"); status != exitDone || !strings.Contains(made, "GROUP BY userId") {
+		t.Errorf("init on the demo's broker: status %d, %s%s", status, made, stderr)
+	}
 
 	status, stdout, _ := tidemark(t, nil, "get", "1", "--server", base)
 	var row struct{ Row struct{ UserID int } }
