@@ -20,7 +20,7 @@ func (p *program) get() *cobra.Command {
 		RunE: func(cmd *cobra.Command, keys []string) error {
 			c, err := client.New([]string{server}, client.Options{Token: token})
 			if err != nil {
-				return usageError{fmt.Errorf("--server: %w", err)}
+				return usageError{fmt.Errorf("--server %q is not of the form http://host:port", server)}
 			}
 			defer c.Close()
 			row, err := c.Get(cmd.Context(), keys, client.Read{})

@@ -42,7 +42,7 @@ func read(t *testing.T, name string) string {
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	dropped = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // anchors are the headings of a page as links name them.
