@@ -49,11 +49,10 @@ func (c closing) Close() error {
 // one asks until ok takes the answer; an empty one is the default. Without a
 // default an empty answer is asked for again where it is required.
 func (a *asker) one(question, def string, ok func(string) error) (string, error) {
+	if def != "" {
+		question += " [" + def + "]"
+	}
 	for {
-		if def != "" {
-			question, _, _ = strings.Cut(question, " [")
-			question += " [" + def + "]"
-		}
 		if _, err := fmt.Fprintf(a.out, "%s: ", question); err != nil {
 			return "", err
 		}
