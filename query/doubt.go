@@ -57,7 +57,7 @@ func (d *Definition) Doubts() []Doubt {
 			if name := unquoteName(t.Value); strings.EqualFold(name, d.Topic) {
 				path := at.path()
 				doubt(t, path, "found %s, the field %s of the object %s; the topic is not named before its fields: write %s",
-					quotePath(path), quoteName(path[len(path)-1]), quotePath(path[:len(path)-1]), quotePath(path[1:]))
+					QuotePath(path), QuoteName(path[len(path)-1]), QuotePath(path[:len(path)-1]), QuotePath(path[1:]))
 			}
 		}
 	}
