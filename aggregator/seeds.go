@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"tidemark/internal/crashpoint"
@@ -19,11 +20,14 @@ type Seeds struct {
 	workspace func() (Workspace, error)
 
 	turn chan struct{} // holds one token: the right to build
+
+	mu        sync.Mutex
+	published chan struct{} // closed when the next seed is published
 }
 
 // NewSeeds returns what seeds partitions. workspace opens an empty one.
 func NewSeeds(seeder Seeder, snapshots Snapshots, workspace func() (Workspace, error)) *Seeds {
-	s := &Seeds{seeder: seeder, snapshots: snapshots, workspace: workspace, turn: make(chan struct{}, 1)}
+	s := &Seeds{seeder: seeder, snapshots: snapshots, workspace: workspace, turn: make(chan struct{}, 1), published: make(chan struct{})}
 	s.turn <- struct{}{}
 	return s
 }
@@ -84,9 +88,24 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 		if err := s.publish(ctx, topic, id.Partition, store, tell.Waits); err != nil {
 			return nil, err
 		}
+		s.tell()
 		crashpoint.Hit("seed published")
 	}
 	return seeds, nil
+}
+
+// next returns a channel that is closed when this process publishes a seed.
+func (s *Seeds) next() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.published
+}
+
+func (s *Seeds) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.published)
+	s.published = make(chan struct{})
 }
 
 // publish makes one seed the first snapshot of its partition, where it has none.
@@ -133,6 +152,7 @@ func (t *task) awaitSeed(ctx context.Context, id Identity) error {
 		if t.p.topic.last().ID != id.TopicID {
 			return nil // created again: it is begun anew
 		}
+		published := t.p.seeds.next()
 		_, err := t.p.snapshots.Newest(ctx, t.p.topic.last(), t.partition)
 		switch {
 		case err == nil:
@@ -143,7 +163,7 @@ func (t *task) awaitSeed(ctx context.Context, id Identity) error {
 		default:
 			t.wait(fmt.Sprintf("ask the snapshot store: %v", err))
 		}
-		if err := sleep(ctx, d); err != nil {
+		if err := sleepOr(ctx, d, published); err != nil {
 			return err
 		}
 	}

@@ -235,13 +235,18 @@ func (t *task) wait(reason string) {
 }
 
 // sleep waits d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error { return sleepOr(ctx, d, nil) }
+
+// sleepOr is sleep that ends early where early is closed; it may be nil.
+func sleepOr(ctx context.Context, d time.Duration, early <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
+		return nil
+	case <-early:
 		return nil
 	}
 }

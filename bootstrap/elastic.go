@@ -20,7 +20,6 @@ import (
 // Defaults of ElasticOptions.
 const (
 	DefaultSlices    = 4
-	DefaultPageSize  = 1000
 	DefaultKeepAlive = 5 * time.Minute
 	DefaultTimeout   = 2 * time.Minute
 	DefaultPatience  = 2 * time.Minute
@@ -43,7 +42,7 @@ type ElasticOptions struct {
 	APIKey    string // in its encoded form; or neither
 	CAFile    string // PEM, "" for the system's authorities
 	Slices    int    // read at once, at most one a primary shard; 0 is DefaultSlices
-	PageSize  int    // documents asked for at once; 0 is DefaultPageSize
+	PageSize  int    // documents asked for at once; 0 is as many as suits their size
 
 	KeepAlive time.Duration // that a snapshot on the server outlives its last use; 0 is DefaultKeepAlive
 	Timeout   time.Duration // of one request; 0 is DefaultTimeout
@@ -91,10 +90,7 @@ func NewElastic(o ElasticOptions) (*Elastic, error) {
 	if o.Slices == 0 {
 		o.Slices = DefaultSlices
 	}
-	if o.PageSize == 0 {
-		o.PageSize = DefaultPageSize
-	}
-	if o.Slices < 1 || o.PageSize < 1 {
+	if o.Slices < 1 || o.PageSize < 0 {
 		return nil, fmt.Errorf("slices %d, page_size %d: both are at least 1", o.Slices, o.PageSize)
 	}
 	if o.KeepAlive == 0 {
@@ -174,7 +170,7 @@ func (e *Elastic) read(ctx context.Context, yield func(*Document) error) error {
 func (e *Elastic) Sample(ctx context.Context, n int) ([]*Document, error) {
 	defer e.client.rest()
 	var p page
-	body := searchBody{Size: new(min(n, e.o.PageSize)), Query: e.o.Query, Sort: []string{"_doc"}}
+	body := searchBody{Size: new(min(n, cautiousPage)), Query: e.o.Query, Sort: []string{"_doc"}}
 	err := e.patiently(ctx, openPatience, func() error {
 		return e.searchPage(ctx, e.target+"/_search?allow_partial_search_results=false", body, &p)
 	})

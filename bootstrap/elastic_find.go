@@ -20,6 +20,7 @@ type found struct {
 	indices []string
 	// Of the primary shards of the indices, 0 where the login may not see them.
 	shards, fewest int
+	window         int // the least max_result_window of the indices, 0 where it is not known
 }
 
 // find asks who answers and what the indices are, and refuses those that
@@ -127,9 +128,13 @@ func (e *Elastic) settings(ctx context.Context, f *found) error {
 			}
 			return fallback
 		}
-		if window, err := strconv.Atoi(of("index.max_result_window", "10000")); err == nil && e.o.PageSize > window {
+		window, err := strconv.Atoi(of("index.max_result_window", "10000"))
+		if err == nil && e.o.PageSize > window {
 			return hopeless("history.elasticsearch.page_size is %d, and index %s gives at most %d documents at once (index.max_result_window): set it to that or less",
 				e.o.PageSize, name, window)
+		}
+		if err == nil && (f.window == 0 || window < f.window) {
+			f.window = window
 		}
 		mode, source := of("index.mode", ""), of("index.mapping.source.mode", "")
 		if source == "synthetic" || source == "" && (mode == "logsdb" || mode == "time_series") {

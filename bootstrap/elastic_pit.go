@@ -69,7 +69,7 @@ func (r *reading) openPIT(ctx context.Context) error {
 	}
 	n := max(1, min(r.o.Slices, shards))
 	for i := range n {
-		s := &pitSlice{r: r, id: new(*id), slice: slice{i, n}}
+		s := &pitSlice{r: r, id: new(*id), slice: slice{i, n}, size: r.firstPage()}
 		ids = append(ids, s.id)
 		r.slices = append(r.slices, s)
 	}
@@ -102,11 +102,12 @@ type pitSlice struct {
 	id    *string // of the point in time; it may change with each answer
 	slice slice
 	after json.RawMessage // the last document's place in the order
+	size  int             // of the next page, in documents
 }
 
 func (s *pitSlice) next(ctx context.Context, p *page) error {
 	body := searchBody{
-		Size: new(s.r.o.PageSize), Query: s.r.o.Query, Sort: []string{"_shard_doc"}, TrackTotalHits: new(false),
+		Size: new(s.size), Query: s.r.o.Query, Sort: []string{"_shard_doc"}, TrackTotalHits: new(false),
 		PIT: &pointInTime{*s.id, s.r.keep()}, SearchAfter: s.after,
 	}
 	if s.slice.Max > 1 {
@@ -126,6 +127,7 @@ func (s *pitSlice) next(ctx context.Context, p *page) error {
 		return hopeless("the server gives documents without their place in the order: nothing can be read after them")
 	}
 	s.after = slices.Clone(json.RawMessage(last.sort))
+	s.size = s.r.nextPage(p)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (s *scrollSlice) next(ctx context.Context, p *page) error {
 
 // open opens the scroll, which gives the first page.
 func (s *scrollSlice) open(ctx context.Context, p *page) error {
-	body := searchBody{Size: new(s.r.o.PageSize), Query: s.r.o.Query, Sort: []string{"_doc"}, TrackTotalHits: new(true), Aggs: s.r.perIndexAggs()}
+	body := searchBody{Size: new(s.r.scrollPage()), Query: s.r.o.Query, Sort: []string{"_doc"}, TrackTotalHits: new(true), Aggs: s.r.perIndexAggs()}
 	if s.slice.Max > 1 {
 		body.Slice = &s.slice
 	}

@@ -2,9 +2,12 @@ package bootstrap
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +40,52 @@ func TestB05PagesFitTheIndex(t *testing.T) {
 		wantAll(t, s, elastic(t, s, func(o *ElasticOptions) { o.Index = []string{"small"} }), want[:20])
 		wantError(t, s, elastic(t, s, func(o *ElasticOptions) { o.PageSize = 20_000 }), true, "Result window is too large", "400")
 	})
+}
+
+// TestB05PagesSuitTheDocuments: pages whose size is not configured are small at
+// first, then as many documents as make a page, and never more than the index
+// gives.
+func TestB05PagesSuitTheDocuments(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		bytes  int // of a document, about
+		n      int
+		window string
+		most   int // documents of a page
+	}{
+		{"small documents", 40, 12_000, "10000", maxPage},
+		{"a small window", 40, 1_000, "70", 70},
+		{"large documents", 20_000, 1_200, "10000", unlimitedPage},
+	} {
+		eachFlavour(t, func(t *testing.T, s *search.Server) {
+			want := make([]string, c.n)
+			for i := range want {
+				want[i] = fmt.Sprintf(`{"userId":%d,"x":"%s"}`, i, strings.Repeat("x", c.bytes-20))
+			}
+			s.Add("sales", 1, want...).Settings = map[string]string{"index.max_result_window": c.window}
+			wantAll(t, s, elastic(t, s, func(o *ElasticOptions) { o.PageSize = 0 }), want)
+			var sizes []int
+			for _, r := range s.Requests() {
+				var body struct {
+					Size *int
+				}
+				if err := json.Unmarshal([]byte(r.Body), &body); err == nil && body.Size != nil && *body.Size > 0 {
+					sizes = append(sizes, *body.Size)
+				}
+			}
+			if most := slices.Max(sizes); most > c.most {
+				t.Errorf("%s: pages of %v documents, want at most %d", c.name, sizes, c.most)
+			}
+			if s.Flavour == search.Elasticsearch && c.bytes > 1000 {
+				if last := sizes[len(sizes)-1]; last > 2*pageBytes/c.bytes || last < pageBytes/c.bytes/2 {
+					t.Errorf("%s: pages of %v documents do not suit them", c.name, sizes)
+				}
+			}
+			if s.Flavour == search.Elasticsearch && c.bytes < 1000 && c.most == maxPage && !slices.Contains(sizes, maxPage) {
+				t.Errorf("%s: pages of %v documents", c.name, sizes)
+			}
+		})
+	}
 }
 
 // TestB09IndicesThatKeepNoDocuments are refused by name before anything is
