@@ -252,8 +252,8 @@ func (p *Processor) find(partition int32) (*task, error) {
 // has seen, newest first.
 func (p *Processor) BadSamples() []BadSample { return p.badLog.newest() }
 
-// Status lists this member's partitions, by number.
-func (p *Processor) Status() []PartitionStatus {
+// held are the tasks of this member's partitions, by number.
+func (p *Processor) held() []*task {
 	p.mu.Lock()
 	tasks := make([]*task, 0, len(p.tasks))
 	for _, r := range p.tasks {
@@ -261,6 +261,23 @@ func (p *Processor) Status() []PartitionStatus {
 	}
 	p.mu.Unlock()
 	slices.SortFunc(tasks, func(a, b *task) int { return int(a.partition) - int(b.partition) })
+	return tasks
+}
+
+// Standings lists how this member's partitions stand, by number.
+func (p *Processor) Standings() []Standing {
+	tasks := p.held()
+	standings := make([]Standing, len(tasks))
+	for i, t := range tasks {
+		standings[i] = t.stands()
+	}
+	return standings
+}
+
+// Status lists this member's partitions, by number. It asks the store of each
+// for its size, which takes some microseconds.
+func (p *Processor) Status() []PartitionStatus {
+	tasks := p.held()
 	status := make([]PartitionStatus, len(tasks))
 	for i, t := range tasks {
 		status[i] = t.status()
@@ -271,13 +288,7 @@ func (p *Processor) Status() []PartitionStatus {
 // PublishSnapshots publishes what is new now of every partition of this member,
 // and returns the newest snapshot of each that has one.
 func (p *Processor) PublishSnapshots(ctx context.Context) ([]Snapshot, error) {
-	p.mu.Lock()
-	tasks := make([]*task, 0, len(p.tasks))
-	for _, r := range p.tasks {
-		tasks = append(tasks, r.task)
-	}
-	p.mu.Unlock()
-	slices.SortFunc(tasks, func(a, b *task) int { return int(a.partition) - int(b.partition) })
+	tasks := p.held()
 	newest, errs := make([]*Snapshot, len(tasks)), make([]error, len(tasks))
 	var all sync.WaitGroup
 	for i, t := range tasks {

@@ -45,6 +45,19 @@ type PartitionStatus struct {
 	Restore    *Restore  // nil while none runs
 }
 
+// Standing is the part of a PartitionStatus that a read goes by: it costs next
+// to nothing, where the rest is asked of the store.
+type Standing struct {
+	Partition  int32
+	State      State
+	Reason     string
+	Answers    bool
+	Position   int64
+	Placement  Placement
+	Partitions int32 // of the topic when the state was made, for Placement
+	Holds      bool  // something has been folded or seeded
+}
+
 // Restore is how far the restore of a partition has come.
 type Restore struct {
 	Have, Need int64 // bytes

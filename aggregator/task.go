@@ -299,6 +299,17 @@ func (t *task) status() PartitionStatus {
 	}
 }
 
+// stands is the part of status that a read goes by.
+func (t *task) stands() Standing {
+	st := Standing{Partition: t.partition}
+	st.Position, st.Placement, st.Holds = t.totals.hold()
+	st.State, st.Reason, st.Answers = t.standing()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st.Partitions = t.identity.Partitions
+	return st
+}
+
 // published is the newest snapshot as far as it is known; nil where there is
 // none.
 func (t *task) published() *Snapshot {

@@ -101,6 +101,21 @@ func (t *totals) summary() Progress {
 	return sum
 }
 
+// hold is the part of summary that a read goes by, and whether anything is in
+// store and deltas.
+func (t *totals) hold() (position int64, placement Placement, anything bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := &t.progress
+	position, placement, anything = p.Position, p.Placement, p.Documents > 0 || p.Counts.Results[Folded] > 0
+	for _, d := range [...]*Delta{t.frozen, t.active} {
+		if d != nil {
+			position, placement, anything = d.Next, placement&d.Placement, anything || d.Counts.Results[Folded] > 0
+		}
+	}
+	return position, placement, anything
+}
+
 // size is how many keys the store has, about, and what they take on disk.
 func (t *totals) size() (keys, bytes int64) {
 	t.mu.Lock()

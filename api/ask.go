@@ -19,7 +19,8 @@ type gathered struct {
 	standing   []*standing // by partition; nil where nobody answered for it
 	missing    []blocked   // by partition; why there is no standing
 	holders    *holders
-	before     []blocked // what earlier pages of a walk lacked
+	read       []*reading // see readings
+	before     []blocked  // what earlier pages of a walk lacked
 }
 
 // blocked is a partition that keeps an answer from being whole.
@@ -60,7 +61,8 @@ const (
 func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered, error) {
 	view := s.group.View()
 	s.knowledge.heed(&view)
-	owner, partitions := view.owners()
+	owner := view.owners()
+	partitions := int32(len(owner))
 	g := &gathered{
 		partitions: partitions,
 		standing:   make([]*standing, partitions),
@@ -71,14 +73,20 @@ func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered
 	} else if partitions == 0 {
 		g.waits = "the partitions of the topic are not known yet"
 	}
-	of := map[string][]int32{}
+	of := make(map[string][]int32, 1)
+	ask := func(member string, p int32) {
+		if of[member] == nil {
+			of[member] = make([]int32, 0, partitions)
+		}
+		of[member] = append(of[member], p)
+	}
 	for p := range partitions {
 		g.missing[p] = blocked{p, typeMoving, "moving", "no member owns it at the moment"}
 		m := owner[p]
 		switch {
 		case m == nil && !view.Silent:
 			// The table may be older than this member's claims.
-			of[view.Member] = append(of[view.Member], p)
+			ask(view.Member, p)
 		case m == nil:
 		case m.ID != view.Member && localOnly:
 			g.missing[p].reason = "another member owns it"
@@ -86,7 +94,7 @@ func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered
 			g.missing[p].reason = "this member has not been heard by the group for a session timeout"
 		default:
 			g.missing[p].reason = "its owner does not have it at the moment"
-			of[m.ID] = append(of[m.ID], p)
+			ask(m.ID, p)
 		}
 	}
 	var err error
@@ -101,8 +109,9 @@ func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered
 	if err != nil {
 		return nil, err
 	}
-	s.knowledge.learn(g.standings())
-	g.holders = newHolders(s.knowledge, g.standings(), partitions)
+	standings := g.standings()
+	s.knowledge.learn(standings)
+	g.holders = newHolders(s.knowledge, standings, partitions)
 	return g, nil
 }
 
@@ -194,10 +203,11 @@ func (s *Server) enough(g *gathered, outstanding map[string][]int32, q *readQues
 	return true
 }
 
-// accept takes in a member's answer for partitions.
+// accept takes in a member's answer for partitions, which ascend.
 func (g *gathered) accept(a *answer, partitions []int32) {
 	for i := range a.Standings {
-		if p := a.Standings[i].Partition; slices.Contains(partitions, p) {
+		p := a.Standings[i].Partition
+		if _, ok := slices.BinarySearch(partitions, p); ok {
 			g.standing[p] = &a.Standings[i]
 		}
 	}
@@ -222,13 +232,35 @@ func (g *gathered) refused(partitions []int32, err error) error {
 }
 
 // standings are those of all partitions that were answered for.
-func (g *gathered) standings() (out []standing) {
+func (g *gathered) standings() []standing {
+	out := make([]standing, 0, len(g.standing))
 	for _, st := range g.standing {
 		if st != nil {
 			out = append(out, *st)
 		}
 	}
 	return out
+}
+
+// readings are what was read of the index-th key of the question, by partition;
+// nil where nothing was. They are valid until the next call.
+func (g *gathered) readings(index int) []*reading {
+	if g.read == nil {
+		g.read = make([]*reading, g.partitions)
+	}
+	clear(g.read)
+	for i := range g.answers {
+		all := g.answers[i].Readings
+		if index >= len(all) {
+			continue
+		}
+		for j := range all[index] {
+			if r := &all[index][j]; r.Partition >= 0 && r.Partition < g.partitions {
+				g.read[r.Partition] = r
+			}
+		}
+	}
+	return g.read
 }
 
 // blocked lists the partitions that do not count and may hold the key with the

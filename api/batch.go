@@ -15,8 +15,7 @@ import (
 func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) error {
 	p := newParams(r, "numbers", "partial", "local", "min_offset", "timeout")
 	opts := p.readOptions()
-	_, partitions := s.view()
-	p.minOffset(&opts, partitions)
+	p.minOffset(&opts, s.group)
 	if p.err != nil {
 		return p.err
 	}
@@ -28,14 +27,19 @@ func (s *Server) serveBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rows, err := s.readRows(r.Context(), keys, &opts)
+	g, err := s.readKeys(r.Context(), keys, &opts)
 	if err != nil {
 		return err
 	}
-	out, complete := []byte(`{"rows":[`), true
-	for i := range rows {
-		row := &rows[i]
-		if err := s.check(row, &opts); err != nil {
+	total := s.scratch()
+	defer s.totals.Put(total)
+	out, complete := append(make([]byte, 0, rowSize*len(keys)+64), `{"rows":[`...), true
+	for i, key := range keys {
+		row, err := s.row(g, i, key, opts.partial, total)
+		if err != nil {
+			return err
+		}
+		if err := s.check(&row, &opts); err != nil {
 			return err
 		}
 		if i > 0 {

@@ -167,6 +167,17 @@ func (r *fakeReader) Status() (out []aggregator.PartitionStatus) {
 	return out
 }
 
+func (r *fakeReader) Standings() (out []aggregator.Standing) {
+	for _, st := range r.Status() {
+		out = append(out, aggregator.Standing{
+			Partition: st.Partition, State: st.State, Reason: st.Reason, Answers: st.Answers,
+			Position: st.Position, Placement: st.Placement, Partitions: st.Partitions,
+			Holds: st.Documents > 0 || st.Counts.Results[aggregator.Folded] > 0,
+		})
+	}
+	return out
+}
+
 func (r *fakeReader) Get(ctx context.Context, partition int32, key []byte) (aggregator.Reading, error) {
 	if f := r.hook(&r.getting); f != nil {
 		if err := f(ctx, partition); err != nil {

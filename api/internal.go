@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -99,5 +100,6 @@ func decodeAsked[Q any](s *Server, w http.ResponseWriter, r *http.Request) (q as
 	if err := json.Unmarshal(body, &q); err != nil {
 		return q, badRequest("the question cannot be read: %v", err)
 	}
+	slices.Sort(q.Of)
 	return q, nil
 }

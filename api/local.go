@@ -33,11 +33,11 @@ func (l *local) standings(view *View, of []int32) []standing {
 	if view.Silent {
 		return nil
 	}
-	status := l.reader.Status()
-	out := make([]standing, 0, len(status))
-	for i := range status {
-		if slices.Contains(of, status[i].Partition) {
-			out = append(out, standingOf(&status[i]))
+	all := l.reader.Standings()
+	out := make([]standing, 0, len(all))
+	for _, st := range all {
+		if _, ok := slices.BinarySearch(of, st.Partition); ok {
+			out = append(out, standing(st))
 		}
 	}
 	return out
@@ -46,11 +46,10 @@ func (l *local) standings(view *View, of []int32) []standing {
 // begin starts an answer.
 func (l *local) begin(of []int32) (answer, *holders) {
 	view := l.group.View()
-	_, partitions := view.owners()
 	l.knowledge.heed(&view)
 	a := answer{Standings: l.standings(&view, of)}
 	l.knowledge.learn(a.Standings)
-	return a, newHolders(l.knowledge, a.Standings, partitions)
+	return a, newHolders(l.knowledge, a.Standings, view.partitions())
 }
 
 // Read implements source.

@@ -99,9 +99,9 @@ func (p *params) readOptions() (o readOptions) {
 	return o
 }
 
-// minOffset reads min_offset and timeout; partitions is the number of them, 0
-// where it is not known.
-func (p *params) minOffset(o *readOptions, partitions int32) {
+// minOffset reads min_offset and timeout. A partition that the group does not
+// have is wrong, once it knows how many there are.
+func (p *params) minOffset(o *readOptions, group Group) {
 	o.wait = defaultTimeout
 	if v := p.values.Get("timeout"); v != "" {
 		d, err := time.ParseDuration(v)
@@ -120,6 +120,8 @@ func (p *params) minOffset(o *readOptions, partitions int32) {
 		}
 		return
 	}
+	view := group.View()
+	partitions := view.partitions()
 	for _, part := range strings.Split(text, ",") {
 		number, offset, ok := strings.Cut(part, ":")
 		n, err1 := strconv.ParseInt(number, 10, 32)

@@ -12,6 +12,8 @@ import (
 type Reader interface {
 	// Status lists this member's partitions, by number.
 	Status() []aggregator.PartitionStatus
+	// Standings is the part of Status that reads go by.
+	Standings() []aggregator.Standing
 	// BadSamples lists some of the newest bad records of each reason that this
 	// process has seen, newest first.
 	BadSamples() []aggregator.BadSample
@@ -79,16 +81,26 @@ type Snapshots interface {
 	Publish(ctx context.Context) ([]Snapshot, error)
 }
 
-// owners says which member owns each partition, and how many partitions there
-// are: those of the topic, or more where an assignment already has more.
-func (v *View) owners() (owner map[int32]*Member, partitions int32) {
-	owner = make(map[int32]*Member, v.Partitions)
-	partitions = v.Partitions
+// partitions is how many partitions there are: those of the topic, or more
+// where an assignment already has more.
+func (v *View) partitions() int32 {
+	n := v.Partitions
+	for i := range v.Members {
+		for _, p := range v.Members[i].Partitions {
+			n = max(n, p+1)
+		}
+	}
+	return n
+}
+
+// owners says which member owns each of the partitions, by number; nil where
+// none does.
+func (v *View) owners() []*Member {
+	owner := make([]*Member, v.partitions())
 	for i := range v.Members {
 		for _, p := range v.Members[i].Partitions {
 			owner[p] = &v.Members[i]
-			partitions = max(partitions, p+1)
 		}
 	}
-	return owner, partitions
+	return owner
 }

@@ -20,25 +20,19 @@ type row struct {
 }
 
 // row puts together what was gathered of the index-th key of a question. With
-// partial, what partitions have that do not count yet is taken too.
-func (s *Server) row(g *gathered, index int, key []byte, partial bool) (row, error) {
+// partial, what partitions have that do not count yet is taken too. The row's
+// total is sum, which is reset for it.
+func (s *Server) row(g *gathered, index int, key []byte, partial bool, sum *aggregator.Total) (row, error) {
 	out := row{key: key}
 	if g.waits != "" {
 		out.blocked = g.blocked(nil)
 		return out, nil
 	}
 	at := g.holders.places(key)
-	read := make(map[int32]reading, 1)
-	for i := range g.answers {
-		if r := g.answers[i].Readings; index < len(r) {
-			for _, one := range r[index] {
-				read[one.Partition] = one
-			}
-		}
-	}
+	read := g.readings(index)
 	for p := range g.partitions {
-		r, ok := read[p]
-		st := g.standing[p]
+		r, st := read[p], g.standing[p]
+		ok := r != nil
 		if !ok && !g.holders.may(p, &at) {
 			continue
 		}
@@ -47,7 +41,7 @@ func (s *Server) row(g *gathered, index int, key []byte, partial bool) (row, err
 			out.blocked = append(out.blocked, g.missing[p])
 			continue
 		case !ok: // it was surely not there, by the partition's own account
-			r = reading{Partition: p, Position: st.Position, Answers: st.Answers, State: st.State, Reason: st.Reason}
+			r = &reading{Partition: p, Position: st.Position, Answers: st.Answers, State: st.State, Reason: st.Reason}
 		}
 		if !r.Answers {
 			if !ok || len(r.Total) > 0 || g.holders.may(p, &at) {
@@ -59,7 +53,8 @@ func (s *Server) row(g *gathered, index int, key []byte, partial bool) (row, err
 		}
 		if len(r.Total) > 0 {
 			if out.total == nil {
-				out.total = s.program.NewTotal()
+				sum.Reset()
+				out.total = sum
 			}
 			if err := out.total.Merge(r.Total); err != nil {
 				return out, fmt.Errorf("merge the total of a key from partition %d: %w", p, err)
@@ -144,9 +139,9 @@ func (s *Server) check(r *row, opts *readOptions) error {
 	return nil
 }
 
-// readRows asks for keys. Waiting for an offset ends with a drain, as nothing
+// readKeys asks for keys. Waiting for an offset ends with a drain, as nothing
 // is folded any more then.
-func (s *Server) readRows(ctx context.Context, keys [][]byte, opts *readOptions) ([]row, error) {
+func (s *Server) readKeys(ctx context.Context, keys [][]byte, opts *readOptions) (*gathered, error) {
 	q := readQuestion{Keys: keys, Min: opts.min}
 	if len(opts.min) > 0 {
 		q.Wait = opts.wait
@@ -160,17 +155,14 @@ func (s *Server) readRows(ctx context.Context, keys [][]byte, opts *readOptions)
 	if err != nil && len(opts.min) > 0 && s.drain.hasBegun() {
 		return nil, errDraining()
 	}
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]row, len(keys))
-	for i, key := range keys {
-		if rows[i], err = s.row(g, i, key, opts.partial); err != nil {
-			return nil, err
-		}
-	}
-	return rows, nil
+	return g, err
 }
+
+// scratch is a total to merge in, which goes back to totals.
+func (s *Server) scratch() *aggregator.Total { return s.totals.Get().(*aggregator.Total) }
+
+// rowSize is what a row takes in an answer, in bytes: most take less.
+const rowSize = 256
 
 // serveKey answers for one key: its row, or a watch of it.
 func (s *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
@@ -184,16 +176,21 @@ func (s *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := newParams(r, "numbers", "partial", "local", "min_offset", "timeout")
 	opts := p.readOptions()
-	_, partitions := s.view()
-	p.minOffset(&opts, partitions)
+	p.minOffset(&opts, s.group)
 	if p.err != nil {
 		return p.err
 	}
-	rows, err := s.readRows(r.Context(), [][]byte{key}, &opts)
+	g, err := s.readKeys(r.Context(), [][]byte{key}, &opts)
 	if err != nil {
 		return err
 	}
-	body, err := s.rowBody(&rows[0], &opts)
+	total := s.scratch()
+	defer s.totals.Put(total)
+	found, err := s.row(g, 0, key, opts.partial, total)
+	if err != nil {
+		return err
+	}
+	body, err := s.rowBody(&found, &opts)
 	if err != nil {
 		return err
 	}
@@ -211,14 +208,15 @@ func (s *Server) rowBody(r *row, opts *readOptions) ([]byte, error) {
 		p.Positions = positionsOf(r.marks)
 		return nil, p
 	}
-	return s.appendRow(nil, r.key, r.total, r.marks, len(r.blocked) == 0, opts.quoted), nil
+	return s.appendRow(make([]byte, 0, rowSize), r.key, r.total, r.marks, len(r.blocked) == 0, opts.quoted), nil
 }
 
 // respondRows answers with a list of rows, each as the answer for its key.
 func (s *Server) respondRows(w http.ResponseWriter, g *gathered, items []item, opts readOptions, cursor string) error {
 	complete := g.complete()
-	body := append(make([]byte, 0, 256*len(items)+64), `{"rows":[`...)
-	total := s.program.NewTotal()
+	body := append(make([]byte, 0, rowSize*len(items)+64), `{"rows":[`...)
+	total := s.scratch()
+	defer s.totals.Put(total)
 	for i := range items {
 		if i > 0 {
 			body = append(body, ',')

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,6 +82,7 @@ type Server struct {
 	mux         *http.ServeMux
 	rows        http.Handler  // of paths below rowPrefix, which the mux would tidy up
 	watchers    chan struct{} // a slot for each watch
+	totals      sync.Pool     // *aggregator.Total
 	drain       drain
 }
 
@@ -111,6 +113,7 @@ func New(program *aggregator.Program, reader Reader, group Group, opts Options) 
 		log:         opts.Logger,
 		watchers:    make(chan struct{}, opts.MaxWatches),
 	}
+	s.totals.New = func() any { return program.NewTotal() }
 	for _, k := range program.Query().Keys {
 		s.columns = append(s.columns, k.Name)
 	}
@@ -204,13 +207,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
-}
-
-// view is the group now, and the number of partitions.
-func (s *Server) view() (View, int32) {
-	v := s.group.View()
-	_, partitions := v.owners()
-	return v, partitions
 }
 
 // readBody reads a request's body of at most limit bytes, in bounded time.

@@ -9,7 +9,7 @@ import (
 
 // source answers for partitions of one member: this one (local) or another
 // (peer). Its methods are called from many goroutines. They answer for the
-// partitions of, as far as the member has them, also for those that do not
+// partitions of, in ascending order, as far as the member has them, also for those that do not
 // count yet; who asks decides.
 type source interface {
 	// Read reads keys from every partition that may hold them.
@@ -84,7 +84,8 @@ type answer struct {
 	More      bool        `json:"more,omitempty"` // keys follow the last item
 }
 
-// standing is how a partition stands with its owner.
+// standing is how a partition stands with its owner: an aggregator.Standing as
+// members tell each other.
 type standing struct {
 	Partition  int32                `json:"partition"`
 	State      aggregator.State     `json:"state"`
@@ -111,13 +112,4 @@ type item struct {
 	Key   []byte `json:"key"`
 	Total []byte `json:"total"`
 	Marks []mark `json:"marks"` // of the partitions that may hold the key, by number
-}
-
-// standingOf is the part of a status that reads need.
-func standingOf(st *aggregator.PartitionStatus) standing {
-	return standing{
-		Partition: st.Partition, State: st.State, Reason: st.Reason, Answers: st.Answers,
-		Position: st.Position, Placement: st.Placement, Partitions: st.Partitions,
-		Holds: st.Documents > 0 || st.Counts.Results[aggregator.Folded] > 0,
-	}
 }

@@ -90,7 +90,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
 	if p := newParams(r); p.err != nil {
 		return p.err
 	}
-	view, partitions := s.view()
+	view := s.group.View()
 	status := s.reader.Status()
 	body := statusBody{
 		Member:     view.Member,
@@ -98,7 +98,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) error {
 		Generation: view.Generation,
 		Version:    s.opts.Version,
 		Definition: s.definition(),
-		Topic:      topicBody{s.program.Query().Topic, partitions},
+		Topic:      topicBody{s.program.Query().Topic, view.partitions()},
 		Partitions: []partitionBody{},
 		Members:    []memberBody{},
 		History:    s.history(&view, status),

@@ -118,11 +118,11 @@ type look struct {
 // look reads a watched row. An absent one has a null row.
 func (s *Server) look(ctx context.Context, key []byte, opts *readOptions) (look, error) {
 	l := look{view: s.group.View(), since: map[string][]moment{}}
-	owner, partitions := l.view.owners()
-	for p := range partitions {
+	owner := l.view.owners()
+	for p, m := range owner {
 		// The channels are taken before the row is read: no change is missed.
-		if m := owner[p]; m != nil && m.ID == l.view.Member {
-			l.local = append(l.local, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(s.reader.Changed(p))})
+		if m != nil && m.ID == l.view.Member {
+			l.local = append(l.local, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(s.reader.Changed(int32(p)))})
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, workLimit)
@@ -131,11 +131,14 @@ func (s *Server) look(ctx context.Context, key []byte, opts *readOptions) (look,
 	if err != nil {
 		return l, err
 	}
-	r, err := s.row(g, 0, key, opts.partial)
+	r, err := s.row(g, 0, key, opts.partial, s.program.NewTotal())
 	if err != nil {
 		return l, err
 	}
 	for _, m := range r.marks {
+		if int(m.Partition) >= len(owner) { // it appeared meanwhile
+			continue
+		}
 		if o := owner[m.Partition]; o != nil && o.ID != l.view.Member {
 			l.since[o.ID] = append(l.since[o.ID], moment{m, g.standing[m.Partition].Answers})
 		}
