@@ -38,9 +38,9 @@ func (t *Total) appendAggregate(dst []byte, aggregate int, quoted bool) []byte {
 	if set, ok := column.acc.(collectSet); ok {
 		return t.appendSet(dst, column, set, quoted)
 	}
-	var v event.Value
-	t.program.answer(&t.memory, t.row, column, &v)
-	return appendAnswer(dst, &v, column.fixed, quoted)
+	t.value = event.Value{}
+	t.program.answer(&t.memory, t.row, column, &t.value)
+	return appendAnswer(dst, &t.value, column.fixed, quoted)
 }
 
 // AppendColumn appends the answer of a result column, which is no key, as JSON.
@@ -72,18 +72,22 @@ func (t *Total) Capped() (names []string) {
 // Value is the answer of one column, for ordering: Null, False, True, Decimal,
 // Text, Timestamp; for a set its number of members. A text is valid until t
 // or key changes.
-func (t *Total) Value(column int, key []byte) event.Value {
-	return t.program.value(&t.memory, t.row, key, column)
+func (t *Total) Value(column int, key []byte) event.Value { return *t.valueOf(column, key) }
+
+// valueOf is Value in the place that t has for one.
+func (t *Total) valueOf(column int, key []byte) *event.Value {
+	t.program.setValue(&t.value, &t.memory, t.row, key, column)
+	return &t.value
 }
 
-// value is the answer of a result column for a row. key is looked at for a
-// column of the key alone.
-func (p *Program) value(m *memory, row []uint64, key []byte, column int) event.Value {
+// setValue sets v to the answer of a result column for a row. key is looked at
+// for a column of the key alone.
+func (p *Program) setValue(v *event.Value, m *memory, row []uint64, key []byte, column int) {
 	c := &p.def.Columns[column]
-	var v event.Value
+	*v = event.Value{}
 	if c.Key < 0 {
-		p.answer(m, row, &p.columns[c.Aggregate], &v)
-		return v
+		p.answer(m, row, &p.columns[c.Aggregate], v)
+		return
 	}
 	v.Kind, v.Bytes = event.Text, p.keyPart(key, c.Key)
 	if !keyIsText(row, c.Key) {
@@ -91,7 +95,6 @@ func (p *Program) value(m *memory, row []uint64, key []byte, column int) event.V
 			v.Kind, v.Num = event.Decimal, n
 		}
 	}
-	return v
 }
 
 // answer sets v to the answer of an aggregate, the cast round it included.

@@ -66,15 +66,20 @@ func (p *Program) newSieve(o Order) (sieve, bool) {
 	return s, s.kind == event.Decimal && (c.round == nil || c.round.Name != query.TypeString)
 }
 
-// height is the height of a row's value, rounded up.
-func (s *sieve) height(m *memory, row []uint64) height {
-	var v event.Value
+// height is the height of a row's value, rounded up. v is room for a value.
+func (s *sieve) height(v *event.Value, m *memory, row []uint64) height {
 	if s.raw != nil {
-		s.raw.acc.answer(m, row[s.raw.word:s.raw.word+s.raw.words], &v)
+		*v = event.Value{}
+		s.raw.acc.answer(m, row[s.raw.word:s.raw.word+s.raw.words], v)
 	} else {
-		v = s.program.value(m, row, nil, s.order.Column)
+		s.program.setValue(v, m, row, nil, s.order.Column)
 	}
-	_, high := s.bounds(&v)
+	return s.heightOf(v)
+}
+
+// heightOf is the height of an answer before the cast round it.
+func (s *sieve) heightOf(v *event.Value) height {
+	_, high := s.bounds(v)
 	return up(high + s.slack)
 }
 
@@ -128,10 +133,19 @@ func newCeilings(s sieve, keys int64) *ceilings {
 
 func (c *ceilings) place(hash uint32) *height { return &c.table[hash&uint32(len(c.table)-1)] }
 
-// set makes the ceiling of a key at least h.
-func (c *ceilings) set(hash uint32, h height) {
-	at := c.place(hash)
-	*at = max(*at, h)
+// raise is what a ceiling is to be at least.
+type raise struct {
+	hash   uint32
+	height height
+}
+
+// raiseAll makes ceilings at least what they are to be. Each is a cache miss:
+// those of some dozens that come together overlap.
+func (c *ceilings) raiseAll(raises []raise) {
+	for _, r := range raises {
+		at := c.place(r.hash)
+		*at = max(*at, r.height)
+	}
 }
 
 // merged is the ceiling of a key once a total of height h is merged into its own.

@@ -1,10 +1,13 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"tidemark/event"
 )
 
 // A draft is a ranking that is being made: all keys of the store are looked
@@ -24,8 +27,9 @@ type noted struct {
 
 // note notes what a delta holds. The caller holds totals.mu.
 func (d *draft) note(delta *Delta) {
+	var v event.Value
 	for row, hash := range delta.hashed() {
-		d.notes = append(d.notes, noted{string(delta.appendKey(nil, row)), hash, d.height(&delta.memory, row)})
+		d.notes = append(d.notes, noted{string(delta.appendKey(nil, row)), hash, d.height(&v, &delta.memory, row)})
 	}
 }
 
@@ -77,11 +81,30 @@ func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int6
 		}
 		r.ceilings = newCeilings(s, store.Keys())
 		first := NewLeaders[[]byte](r.order, r.limit+t.spareRows+1)
+		line := lowest // that a row must reach to be among the first
+		raises := make([]raise, 0, 64)
+		var raw event.Value
 		err := t.each(ctx, v, r.order, func(sum *Total, key, total []byte) {
+			value := sum.valueOf(r.order.Column, key)
+			h := s.heightOf(value)
+			if s.raw != nil {
+				h = s.height(&raw, &sum.memory, sum.row)
+			}
 			w0, w1 := keyWords(key)
-			r.ceilings.set(t.program.hash(key, w0, w1), s.height(&sum.memory, sum.row))
-			offerTotal(first, sum, key, total)
+			if len(raises) == cap(raises) {
+				r.ceilings.raiseAll(raises)
+				raises = raises[:0]
+			}
+			raises = append(raises, raise{t.program.hash(key, w0, w1), h})
+			if h < line || !first.Takes(value, key) {
+				return
+			}
+			first.Offer(*value, key, bytes.Clone(total))
+			if last, full := first.last(); full {
+				line = s.floor(last)
+			}
 		})
+		r.ceilings.raiseAll(raises)
 		r.rows, r.floor = cut(first.Rows(), nil, r.limit, t.spareRows)
 		return err
 	})

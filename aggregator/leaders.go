@@ -70,6 +70,14 @@ func NewLeaders[T any](o Order, limit int) *Leaders[T] {
 	return &Leaders[T]{order: o, limit: limit}
 }
 
+// last is the value of the last row so far, once there are as many as are kept.
+func (l *Leaders[T]) last() (value *event.Value, full bool) {
+	if len(l.rows) < l.limit {
+		return nil, false
+	}
+	return &l.rows[0].Value, true
+}
+
 // Takes says whether a row would be among the first so far.
 func (l *Leaders[T]) Takes(value *event.Value, key []byte) bool {
 	return len(l.rows) < l.limit || l.order.Compare(value, key, &l.rows[0].Value, l.rows[0].Key) < 0

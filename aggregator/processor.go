@@ -88,9 +88,9 @@ func NewProcessor(parts Parts, tuning Tuning) *Processor {
 		commits: parts.Commits, letters: parts.Letters, observer: parts.Observer, log: parts.Logger,
 		seeder: parts.Seeder, seeds: parts.Seeds, topic: newTopicWatch(parts.Log),
 		badLog: &badLog{log: parts.Logger, now: time.Now},
-		// Folding keeps its pace: looking through keys takes a quarter of the
-		// processors, one at least.
-		scans:   make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/4)),
+		// Two at least, so that two processors have something to do; each gives
+		// way often.
+		scans:   make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2)),
 		started: make(chan struct{}), failed: make(chan error, 1),
 		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},
 	}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
+
+	"tidemark/event"
 )
 
 // A ranking keeps the first rows of an order over one partition, so that they
@@ -62,8 +65,9 @@ func (r *ranking) contest(frozen, active *Delta) *contest {
 	}
 	if active != nil {
 		line := r.line()
+		var v event.Value
 		for row, hash := range active.hashed() {
-			if r.ceilings.merged(hash, r.ceilings.height(&active.memory, row)) >= line {
+			if r.ceilings.merged(hash, r.ceilings.height(&v, &active.memory, row)) >= line {
 				c.keys[string(active.appendKey(nil, row))] = [2][]byte{}
 			}
 		}
@@ -99,8 +103,9 @@ func (r *ranking) line() height {
 func (r *ranking) freeze(d *Delta) bool {
 	r.contenders = map[string]struct{}{}
 	line := r.line()
+	var v event.Value
 	for row, hash := range d.hashed() {
-		h := r.ceilings.merge(hash, r.ceilings.height(&d.memory, row))
+		h := r.ceilings.merge(hash, r.ceilings.height(&v, &d.memory, row))
 		if h < line {
 			continue
 		}
@@ -337,8 +342,11 @@ func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Le
 func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c *contest, applied bool) ([]Leader[[]byte], error) {
 	first := NewLeaders[[]byte](o, limit)
 	err := t.each(ctx, v, o, func(sum *Total, key, total []byte) {
-		if _, changed := c.keys[string(key)]; !changed {
-			offerTotal(first, sum, key, total)
+		if _, changed := c.keys[string(key)]; changed {
+			return
+		}
+		if value := sum.valueOf(o.Column, key); first.Takes(value, key) {
+			first.Offer(*value, key, bytes.Clone(total))
 		}
 	})
 	if err != nil {
@@ -351,14 +359,21 @@ func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c
 	return first.Rows(), err
 }
 
+// giveWay is after how many keys who looks through all lets others run: some
+// tens of microseconds, for what folds or answers meanwhile.
+const giveWay = 128
+
 // each reads all keys of a view; sum has what Value of the order's column needs.
 func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, key, total []byte)) error {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
 	n := 0
 	for key, total := range v.Scan(nil) {
-		if n++; n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n++; n%giveWay == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			runtime.Gosched()
 		}
 		if err := sum.only(total, o.Column); err != nil {
 			return err
@@ -366,11 +381,4 @@ func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, k
 		f(sum, key, total)
 	}
 	return v.Err()
-}
-
-// offerTotal offers a row of which it copies what is kept.
-func offerTotal(first *Leaders[[]byte], sum *Total, key, total []byte) {
-	if value := sum.Value(first.order.Column, key); first.Takes(&value, key) {
-		first.Offer(value, key, bytes.Clone(total))
-	}
 }

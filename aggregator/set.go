@@ -190,6 +190,23 @@ func (s collectSet) read(src []byte, o *operand) (rest []byte, err error) {
 	return rest, nil
 }
 
+// skip passes over what read reads.
+func (collectSet) skip(src []byte, _ *operand) (rest []byte, err error) {
+	head, rest, err := readUvarint(src)
+	for n := head >> 1; err == nil && n > 0; n-- {
+		_, rest, err = readUvarint(rest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	n, rest, err := readUvarint(rest)
+	var v event.Value
+	for ; err == nil && n > 0; n-- {
+		rest, err = readScalar(rest, &v)
+	}
+	return rest, err
+}
+
 func (s collectSet) answer(m *memory, row []uint64, v *event.Value) {
 	set := s.view(m, row)
 	v.Kind, v.Num = event.Decimal, decimal.FromInt64(int64(len(set.ints)+len(set.others)))

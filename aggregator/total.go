@@ -3,6 +3,8 @@ package aggregator
 import (
 	"errors"
 	"fmt"
+
+	"tidemark/event"
 )
 
 // Total is one key's accumulators in memory, for merging and answering. The
@@ -13,6 +15,7 @@ type Total struct {
 	row     []uint64
 	memory  memory
 	operand operand // of Merge
+	value   event.Value
 }
 
 // NewTotal returns a zero total.
@@ -57,7 +60,11 @@ func (t *Total) only(encoded []byte, column int) error {
 	}
 	rest, err := t.mergeHead(encoded)
 	for i := 0; err == nil && i <= last; i++ {
-		if rest, err = t.program.columns[i].acc.read(rest, &t.operand); err != nil {
+		read := t.program.columns[i].acc.read
+		if set, ok := t.program.columns[i].acc.(collectSet); ok && i < last {
+			read = set.skip
+		}
+		if rest, err = read(rest, &t.operand); err != nil {
 			return fmt.Errorf("read the encoded %s of a total: %w", t.program.columns[i].name, err)
 		}
 	}

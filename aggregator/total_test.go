@@ -48,6 +48,37 @@ func TestMergeRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
+// TestOnlyIsTheMergedValue: what is read of one column alone, past sets and all
+// else, is the value of the whole total, and of one that is cut short it is that
+// value or an error.
+func TestOnlyIsTheMergedValue(t *testing.T) {
+	first := strings.Replace(everything, "SELECT userId, shop,", "SELECT userId, shop, collect_set(tags) AS early,", 1)
+	r := newRows(t, first, Options{SetLimit: 4})
+	p, key := r.program, []byte("1/1")
+	for _, tags := range []string{`null`, `[]`, `7`, `[3,1,2]`, `["a","b",1.5,false,1]`, `[1,2,3,4,5,6,7]`, `["a","b","c","d","e",-1]`} {
+		r.delta.Reset(0)
+		if out := r.value(`{"userId":1,"shop":1,"a":-1.5,"s":"x","ts":1438161432,"tags":` + tags + `}`); out.Result != Folded {
+			t.Fatal(tags, out)
+		}
+		encoded := r.total(string(key)).Append(nil)
+		whole, one := p.NewTotal(), p.NewTotal()
+		if err := whole.Merge(encoded); err != nil {
+			t.Fatal(err)
+		}
+		for column := range p.def.Columns {
+			want := fmt.Sprint(whole.Value(column, key))
+			if err := one.only(encoded, column); err != nil || fmt.Sprint(one.Value(column, key)) != want {
+				t.Errorf("tags %s, column %d: %v and %v, want %s", tags, column, one.Value(column, key), err, want)
+			}
+			for n := range encoded {
+				if err := one.only(encoded[:n], column); err == nil && fmt.Sprint(one.Value(column, key)) != want {
+					t.Errorf("tags %s, column %d, the first %d bytes: %v, want %s", tags, column, n, one.Value(column, key), want)
+				}
+			}
+		}
+	}
+}
+
 func TestS14NewerTotalNamesBothVersions(t *testing.T) {
 	p, totals := everythingTotals(t)
 	newer := bytes.Clone(totals[0])

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,23 +213,23 @@ func TestOrder(t *testing.T) {
 // A partition that leaves between two chunks makes the answer none, not a
 // shorter one.
 func TestPartitionLeavesDuringAListing(t *testing.T) {
-	for query, at := range map[string]int{"limit=1000": 3, "order=sales": 2} { // the order reads each partition once
+	for query, at := range map[string]int32{"limit=1000": 2, "order=sales": 1} { // the order reads each partition once
 		m := one(t, salesQuery, 2, Options{})
 		for i := range 4000 {
 			if key := fmt.Sprint(i); placedAt(key, 2) == 1 {
 				m.reader.fold(1, sale(key, "1"))
 			}
 		}
-		scans := 0
+		var scans atomic.Int32 // of partition 1
 		m.reader.setHook(&m.reader.scanning, func(_ context.Context, p int32) error {
-			if scans++; p == 1 && scans == at {
+			if p == 1 && scans.Add(1) == at {
 				return fmt.Errorf("partition 1: %w", aggregator.ErrClosing)
 			}
 			return nil
 		})
 		a := m.get("/v1/aggregates?" + query)
-		if scans < at {
-			t.Fatalf("%s: %d chunks were read", query, scans)
+		if n := scans.Load(); n < at {
+			t.Fatalf("%s: %d chunks were read", query, n)
 		}
 		a.problem(t, 503, typeMoving)
 	}

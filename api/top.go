@@ -8,23 +8,41 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"tidemark/aggregator"
 )
 
-// Top implements source: the first rows of each partition, one partition after
-// the other.
+// Top implements source: the first rows of each partition. Where keys must be
+// looked through, the reader bounds in how many partitions at a time.
 func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, error) {
+	a, _ := l.begin(of)
+	pages := make([]*aggregator.Page, len(a.Standings)) // nil where the partition went away
+	looking, ctx := errgroup.WithContext(ctx)
+	looking.SetLimit(cap(l.pages) + 1) // one finds its rows while the others are waited for
+	for i, st := range a.Standings {
+		looking.Go(func() error {
+			page, err := l.reader.First(ctx, st.Partition, q.Order, q.Limit)
+			if gone(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("find the first keys of partition %d: %w", st.Partition, err)
+			}
+			pages[i] = &page
+			return nil
+		})
+	}
+	if err := looking.Wait(); err != nil {
+		return answer{}, err
+	}
 	top := aggregator.NewLeaders[item](q.Order, q.Limit)
 	total := l.program.NewTotal()
 	seen := map[int32]moment{}
-	a, _ := l.begin(of)
-	for _, st := range a.Standings {
-		page, err := l.reader.First(ctx, st.Partition, q.Order, q.Limit)
-		if gone(err) {
+	for i, st := range a.Standings {
+		page := pages[i]
+		if page == nil {
 			continue
-		}
-		if err != nil {
-			return answer{}, fmt.Errorf("find the first keys of partition %d: %w", st.Partition, err)
 		}
 		seen[st.Partition] = moment{mark{st.Partition, page.Position}, page.Answers}
 		for _, e := range page.Entries {
