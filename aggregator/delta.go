@@ -26,7 +26,7 @@ type Delta struct {
 	partition, partitions int32
 
 	table  []uint64   // hash <<32 | row+1; 0 is free
-	slabs  [][]uint64 // rows, slabRows in each
+	slabs  [][]uint64 // in each slabRows rows, behind the first words of their keys
 	guards [][]uint64 // two words for each row, made when the first guard comes
 	rows   int        // in use
 	live   int        // of those, touched by an event or a document
@@ -56,7 +56,7 @@ func (d *Delta) Len() int { return d.live }
 
 // Bytes is the memory in use, an estimate.
 func (d *Delta) Bytes() int {
-	n := 8*len(d.table) + 8*d.program.rowWords*d.rows + d.keys.used + d.memory.used()
+	n := 8*len(d.table) + 8*(d.program.rowWords+1)*d.rows + d.keys.used + d.memory.used()
 	if d.guards != nil {
 		n += 16 * d.rows
 	}
@@ -116,7 +116,7 @@ func (d *Delta) hashed() iter.Seq2[[]uint64, uint32] {
 // row is the words of row i.
 func (d *Delta) row(i int) []uint64 {
 	w := d.program.rowWords
-	at := (i & (slabRows - 1)) * w
+	at := slabRows + (i&(slabRows-1))*w
 	return d.slabs[i>>slabShift][at : at+w : at+w]
 }
 
@@ -208,12 +208,13 @@ func (d *Delta) enter(key []byte) (row []uint64, index int) {
 func (d *Delta) insert(f *found, key []byte) {
 	f.index = d.rows
 	if f.index>>slabShift == len(d.slabs) {
-		d.slabs = append(d.slabs, make([]uint64, slabRows*d.program.rowWords))
+		d.slabs = append(d.slabs, make([]uint64, slabRows*(1+d.program.rowWords)))
 	}
 	d.rows++
 	f.row = d.row(f.index)
 	clear(f.row)
 	f.row[0], f.row[1] = f.w0, f.w1
+	d.slabs[f.index>>slabShift][f.index&(slabRows-1)] = f.w0
 	if len(key) > shortKey {
 		f.row[rowFlags] = d.keys.put(key) << flagBits
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 )
 
@@ -31,8 +32,9 @@ func (d *Delta) Sorted(from []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Smallest yields, in key order, the first limit keys >= from as Sorted would,
-// in time proportional to Len.
+// Smallest yields, in key order, the first limit keys >= from as Sorted would.
+// Its time is proportional to Len, but it is short: of most keys the first word
+// alone is looked at.
 func (d *Delta) Smallest(from []byte, limit int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, total []byte) bool) {
 		if limit <= 0 {
@@ -43,20 +45,28 @@ func (d *Delta) Smallest(from []byte, limit int) iter.Seq2[[]byte, []byte] {
 		// when they are full; what is above the largest kept needs no place.
 		room := 2 * min(limit, d.live)
 		entries := make([]entry, 0, room)
-		var last []uint64 // the largest key that is wanted, once there are limit
-		for i := range d.rows {
-			row := d.row(i)
-			if row[rowFlags]&flagTouched == 0 || d.compareTo(row, from, w0, w1) < 0 {
-				continue
-			}
-			if last != nil && d.compareRows(row, last) > 0 {
-				continue
-			}
-			entries = append(entries, entry{row[0], uint32(i)})
-			if len(entries) == room && room > limit {
-				d.sort(entries)
-				entries = entries[:limit]
-				last = d.row(int(entries[limit-1].row))
+		var last []uint64                  // the largest key that is wanted, once there are limit
+		greatest := uint64(math.MaxUint64) // its first word
+		for s := range d.slabs {
+			for j, word := range d.slabs[s][:max(0, min(slabRows, d.rows-s*slabRows))] {
+				if word < w0 || word > greatest {
+					continue
+				}
+				i := s*slabRows + j
+				row := d.row(i)
+				if row[rowFlags]&flagTouched == 0 || d.compareTo(row, from, w0, w1) < 0 {
+					continue
+				}
+				if last != nil && d.compareRows(row, last) > 0 {
+					continue
+				}
+				entries = append(entries, entry{word, uint32(i)})
+				if len(entries) == room && room > limit {
+					d.sort(entries)
+					entries = entries[:limit]
+					last = d.row(int(entries[limit-1].row))
+					greatest = last[0]
+				}
 			}
 		}
 		d.sort(entries)
