@@ -15,7 +15,7 @@ LDFLAGS := -s -w -X main.release=$(VERSION)
 FUZZTIME ?= 10s
 BENCHTIME ?= 500ms
 BENCHCOUNT ?= 6
-BENCH_PACKAGES ?= ./decimal ./event ./aggregator ./store
+BENCH_PACKAGES ?= ./decimal ./event ./aggregator ./store ./api
 
 .PHONY: help
 help: ## Show this help

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -81,6 +83,43 @@ func BenchmarkRow(b *testing.B) {
 	benchReads(b, func(n int) *http.Request {
 		return get(fmt.Sprintf("/v1/aggregates/%d", user(n)), "")
 	})
+}
+
+// BenchmarkRowServed is a row over a connection that is kept: what net/http, the
+// sockets and a client that does next to nothing take is in it.
+func BenchmarkRowServed(b *testing.B) {
+	states := newRealStates(b, 200_000, 3, benchPartitions)
+	s := states.open(0)
+	defer s.stop()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := HTTPServer(s.server, s.server.log)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	defer func() {
+		server.Close()
+		<-ended
+	}()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	room := make([]byte, 64<<10)
+	began, n := processCPU(b), 0
+	for b.Loop() {
+		n++
+		if _, err := fmt.Fprintf(conn, "GET /v1/aggregates/%d HTTP/1.1\r\nHost: localhost\r\n\r\n", user(n)); err != nil {
+			b.Fatal(err)
+		}
+		got, err := conn.Read(room) // an answer is one segment
+		if err != nil || !bytes.HasPrefix(room[:got], []byte("HTTP/1.1 200 ")) || !bytes.HasSuffix(room[:got], []byte("}\n")) {
+			b.Fatalf("%v: %s", err, room[:got])
+		}
+	}
+	b.ReportMetric(float64(processCPU(b)-began)/float64(n), "cpu-ns/op")
 }
 
 func BenchmarkBatch(b *testing.B) {
