@@ -88,8 +88,8 @@ func NewProcessor(parts Parts, tuning Tuning) *Processor {
 		commits: parts.Commits, letters: parts.Letters, observer: parts.Observer, log: parts.Logger,
 		seeder: parts.Seeder, seeds: parts.Seeds, topic: newTopicWatch(parts.Log),
 		badLog: &badLog{log: parts.Logger, now: time.Now},
-		// Two at least, so that two processors have something to do; each gives
-		// way often.
+		// Folding keeps its pace: looking through keys takes half of the
+		// processors, two at least, which the tasks outnumber.
 		scans:   make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2)),
 		started: make(chan struct{}), failed: make(chan error, 1),
 		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},

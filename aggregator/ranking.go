@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -359,21 +358,14 @@ func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c
 	return first.Rows(), err
 }
 
-// giveWay is after how many keys who looks through all lets others run: some
-// tens of microseconds, for what folds or answers meanwhile.
-const giveWay = 128
-
 // each reads all keys of a view; sum has what Value of the order's column needs.
 func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, key, total []byte)) error {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
 	n := 0
 	for key, total := range v.Scan(nil) {
-		if n++; n%giveWay == 0 {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			runtime.Gosched()
+		if n++; n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if err := sum.only(total, o.Column); err != nil {
 			return err
