@@ -165,8 +165,57 @@ func unescape(dst, text []byte) []byte {
 	return dst
 }
 
-// numberEnd reads a number.
+// word is the eight bytes from b[i] on, the first one lowest, with zeros for
+// those behind the end of b. i is at most len(b).
+func word(b []byte, i int) uint64 {
+	if i+8 <= len(b) {
+		return binary.LittleEndian.Uint64(b[i:])
+	}
+	if n := len(b) - 8; n >= 0 {
+		return binary.LittleEndian.Uint64(b[n:]) >> (8 * uint(i-n))
+	}
+	var last [8]byte
+	copy(last[:], b[i:])
+	return binary.LittleEndian.Uint64(last[:])
+}
+
+// noDigits has the high bit set in every byte of w that is no digit, up to and
+// including the first one that is not ASCII: bytes after that may be marked in
+// error, none before.
+func noDigits(w uint64) uint64 {
+	w ^= ones * '0'
+	return ((w + ones*(0x80-10)) | w) & highs
+}
+
+// numberEnd reads a number. Most are short, without an exponent, and of a length
+// that is hard to foresee: they are taken as one word, and no branch goes by
+// their length.
 func numberEnd(b []byte, i int) int {
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	m := noDigits(word(b, i))
+	n := bits.TrailingZeros64(m) >> 3 // digits before the point
+	if uint(i+n) >= uint(len(b)) || n == 0 || n > 1 && b[i] == '0' {
+		return longNumberEnd(b, start)
+	}
+	if b[i+n] == '.' {
+		m &= m - 1
+		point := n
+		n = bits.TrailingZeros64(m) >> 3
+		if uint(i+n) >= uint(len(b)) || n == point+1 {
+			return longNumberEnd(b, start)
+		}
+	}
+	if m == 0 || b[i+n]|0x20 == 'e' {
+		return longNumberEnd(b, start)
+	}
+	return i + n
+}
+
+// longNumberEnd reads any number.
+func longNumberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
 	}
@@ -199,20 +248,14 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd returns the index of the first byte from i on that is no digit. It
-// looks at eight at a time, as their number is hard to foresee.
+// digitsEnd returns the index of the first byte from i on that is no digit.
 func digitsEnd(b []byte, i int) int {
-	for i+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[i:]) ^ ones*'0'
-		if m := ((w + ones*(0x80-10)) | w) & highs; m != 0 {
-			return i + bits.TrailingZeros64(m)>>3
+	for {
+		n := bits.TrailingZeros64(noDigits(word(b, i))) >> 3
+		if i += n; n < 8 {
+			return i
 		}
-		i += 8
 	}
-	for i < len(b) && b[i]-'0' <= 9 {
-		i++
-	}
-	return i
 }
 
 // literal reads null, true or false.

@@ -119,7 +119,10 @@ func (s *Scanner) object(b []byte, i int, n *node, depth int) int {
 	if i < len(b) && b[i] == '}' {
 		return i + 1
 	}
-	at := 0          // in the order last seen
+	at := 0 // in the order last seen
+	if n.learning {
+		at = maxOrder
+	}
 	strange := false // a name came that the order does not have here
 	for {
 		if i >= len(b) || b[i] != '"' {
@@ -132,13 +135,13 @@ func (s *Scanner) object(b []byte, i int, n *node, depth int) int {
 				return -1
 			}
 		}
-		if end < len(b) && b[end] == ':' {
-			i = end + 1
-		} else if end = skipSpace(b, end); end < len(b) && b[end] == ':' {
-			i = end + 1
-		} else {
-			return -1
+		if b[end-1] != ':' {
+			if end = skipSpace(b, end); end >= len(b) || b[end] != ':' {
+				return -1
+			}
+			end++
 		}
+		i = end
 		if i < len(b) && b[i] <= ' ' {
 			i = skipSpace(b, i)
 		}
@@ -223,23 +226,26 @@ func (s *Scanner) value(b []byte, i int, f *field, depth int) (end int) {
 }
 
 // name reads the name that begins with the quote at b[i] and finds its field,
-// nil where none is wanted. end is the index behind the closing quote, -1
-// where the name is not valid.
+// nil where none is wanted. end is the index behind the closing quote, or behind
+// the colon where that follows at once; -1 where the name is not valid.
 func (s *Scanner) name(b []byte, i int, n *node) (f *field, end int) {
 	quote, escaped := textEnd(b, i+1)
 	if quote < 0 {
 		return nil, -1
 	}
 	text := b[i+1 : quote]
+	if end = quote + 1; end < len(b) && b[end] == ':' {
+		end++
+	}
 	if escaped {
 		at := len(s.texts)
 		s.texts = unescape(s.texts, text)
 		text = s.texts[at:]
 		f = n.find(text)
 		s.texts = s.texts[:at]
-		return f, quote + 1
+		return f, end
 	}
 	f = n.find(text)
-	n.learn(b[i:quote+1], f)
-	return f, quote + 1
+	n.learn(b[i:end], f)
+	return f, end
 }

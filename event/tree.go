@@ -8,13 +8,13 @@ import (
 // node is one object on the way of a path: the fields wanted of it, and the
 // order in which the names of such objects came last. Records of one producer
 // have the same names in the same order, so most names are found by one
-// comparison of bytes, quotes included, without looking for their end.
+// comparison of bytes, quotes and colon included, without looking for their end.
 type node struct {
 	fields []field
 	byName map[string]int // into fields, where there are many
 
 	order    []expectation
-	names    []byte // the names of order, with their quotes
+	names    []byte // the names of order, as they stood there
 	learning bool   // the object being read is the new order
 	strange  int    // objects in a row that did not follow the order
 }
@@ -28,12 +28,13 @@ type field struct {
 	seen  uint64 // number of the last Scan that came across it
 }
 
-// expectation is one name in an order: names[start:end], with its quotes.
+// expectation is one name in an order, with its quotes, and with the colon where
+// that followed at once: names[start:start+size].
 type expectation struct {
-	start, end int
-	field      int // into fields, -1 where the name is not wanted
-	// The first eight bytes, under a mask for shorter names, and the last
-	// eight, which are the whole of a name of up to sixteen.
+	start, size int
+	field       *field // nil where the name is not wanted
+	// The first eight bytes, under a mask for shorter ones, and the last eight,
+	// which are the whole of up to sixteen.
 	head, mask, tail uint64
 }
 
@@ -118,58 +119,40 @@ func (n *node) find(name []byte) *field {
 }
 
 // expected compares what begins at b[i] with the names that the order has from
-// *at on, and moves *at behind the one that fits. end is the index behind the
-// name, -1 where none fits.
+// *at on, and moves *at behind the one that fits. No name has a place in an
+// order in the making: *at is maxOrder then. end is the index behind what
+// fits, -1 where none does.
 func (n *node) expected(b []byte, i int, at *int) (f *field, end int) {
-	if n.learning {
-		return nil, -1
-	}
-	var head uint64
-	if i+8 <= len(b) {
-		head = binary.LittleEndian.Uint64(b[i:])
-	} else {
-		var last [8]byte
-		copy(last[:], b[i:])
-		head = binary.LittleEndian.Uint64(last[:])
-	}
+	head := word(b, i)
 	for k := *at; k < len(n.order) && k <= *at+lookAhead; k++ {
 		e := &n.order[k]
 		if (head^e.head)&e.mask != 0 {
 			continue
 		}
-		size := e.end - e.start
-		end = i + size
-		if end <= len(b) && (size <= 8 || binary.LittleEndian.Uint64(b[end-8:]) == e.tail) &&
-			(size <= 16 || bytes.Equal(b[i:end], n.names[e.start:e.end])) {
+		end = i + e.size
+		if end <= len(b) && (e.size <= 8 || binary.LittleEndian.Uint64(b[end-8:]) == e.tail) &&
+			(e.size <= 16 || bytes.Equal(b[i:end], n.names[e.start:e.start+e.size])) {
 			*at = k + 1
-			if e.field >= 0 {
-				f = &n.fields[e.field]
-			}
-			return f, end
+			return e.field, end
 		}
 	}
 	return nil, -1
 }
 
-// learn adds a name, in quotes and without escapes, to an order in the making.
+// learn adds a name, in quotes and without escapes, to an order in the making,
+// with the colon if it follows at once.
 func (n *node) learn(quoted []byte, f *field) {
 	if !n.learning || len(n.order) == maxOrder || len(n.names)+len(quoted) > maxNames {
 		return
 	}
-	e := expectation{start: len(n.names), field: -1}
+	e := expectation{start: len(n.names), size: len(quoted), field: f}
 	n.names = append(n.names, quoted...)
-	e.end = len(n.names)
 	var head [8]byte
 	if copy(head[:], quoted) == 8 {
 		e.tail = binary.LittleEndian.Uint64(quoted[len(quoted)-8:])
 	}
 	e.head = binary.LittleEndian.Uint64(head[:])
 	e.mask = ^uint64(0) >> max(64-8*len(quoted), 0)
-	for i := range n.fields {
-		if f == &n.fields[i] {
-			e.field = i
-		}
-	}
 	n.order = append(n.order, e)
 }
 
