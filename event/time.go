@@ -74,18 +74,20 @@ func floorDiv(a, b int64) int64 {
 }
 
 // days is the number of days from 1970-01-01 to a date of the proleptic
-// Gregorian calendar, after Howard Hinnant's "chrono-Compatible Low-Level Date
-// Algorithms" (days_from_civil): years begin in March, so that the leap day is
-// the last.
+// Gregorian calendar, of the years 0000 to 9999, after Cassio Neri and Lorenz
+// Schneider's "Euclidean affine functions and their application to calendar
+// algorithms": years begin in March, so that the leap day is the last, and are
+// counted from -400 on, so that nothing is negative.
 func days(year, month, day int64) int64 {
-	if month <= 2 {
-		year--
-		month += 12
+	y, m := uint32(year)+400, uint32(month)
+	if m <= 2 {
+		y--
+		m += 12
 	}
-	era := floorDiv(year, 400)
-	ofEra := year - era*400
-	ofYear := (153*(month-3)+2)/5 + day - 1
-	return era*146097 + ofEra*365 + ofEra/4 - ofEra/100 + ofYear - 719468
+	century := y / 100
+	toYear := y*1461/4 - century + century/4
+	toMonth := (979*m - 2919) / 32
+	return int64(toYear) + int64(toMonth) + day - (719468 + 146097 + 1)
 }
 
 // civil is the inverse of days (civil_from_days).

@@ -372,3 +372,13 @@ func TestO11TheHostsZoneCountsForNothing(t *testing.T) {
 		}
 	}
 }
+
+// Every date is as many days after the one before as the standard library says.
+func TestDays(t *testing.T) {
+	for at := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 10000; at = at.AddDate(0, 0, 1) {
+		year, month, day := at.Date()
+		if got := days(int64(year), int64(month), int64(day)) * secondsPerDay; got != at.Unix() {
+			t.Fatalf("%s begins at %d, not %d", at.Format(time.DateOnly), at.Unix(), got)
+		}
+	}
+}
