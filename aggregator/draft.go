@@ -54,17 +54,20 @@ func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
 	if err != nil {
 		return err
 	}
-	changed := map[string]struct{}{}
-	for ctx.Err() == nil && len(changed) <= maxContenders {
+	var changed []string
+	for ctx.Err() == nil {
 		notes, done := t.keep(r, d, changed, position)
 		if done {
 			return nil
 		}
-		line := r.line()
+		in := contenders[string]{limit: len(r.rows) + t.reach.carry, line: r.line(), bar: r.bar}
 		for _, n := range notes {
-			if r.ceilings.merge(n.hash, n.height) >= line {
-				changed[n.key] = struct{}{}
-			}
+			in.add(r.ceilings.merge(n.hash, n.height), n.key)
+		}
+		in.prune()
+		r.bar = in.bar
+		for i := range in.list {
+			changed = append(changed, in.list[i].of)
 		}
 		if position, err = t.reread(r, changed); err != nil {
 			return err
@@ -80,7 +83,7 @@ func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int6
 			return err
 		}
 		r.ceilings = newCeilings(s, store.Keys())
-		first := NewLeaders[[]byte](r.order, r.limit+t.spareRows+1)
+		first := NewLeaders[[]byte](r.order, r.limit+t.reach.spare+1)
 		line := lowest // that a row must reach to be among the first
 		raises := make([]raise, 0, 64)
 		var raw event.Value
@@ -105,7 +108,7 @@ func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int6
 			}
 		})
 		r.ceilings.raiseAll(raises)
-		r.rows, r.floor = cut(first.Rows(), nil, r.limit, t.spareRows)
+		r.rows, r.floor = cut(first.Rows(), nil, r.limit, t.reach.spare)
 		return err
 	})
 	return position, err
@@ -113,7 +116,7 @@ func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int6
 
 // keep keeps r, which is as of position, where the store is there still and no
 // notes are left; else it returns those.
-func (t *totals) keep(r *ranking, d *draft, changed map[string]struct{}, position int64) (notes []noted, done bool) {
+func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (notes []noted, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.store == nil {
@@ -124,7 +127,7 @@ func (t *totals) keep(r *ranking, d *draft, changed map[string]struct{}, positio
 		return notes, false
 	}
 	if t.frozen != nil {
-		r.contenders = changed
+		r.frozen = changed
 	}
 	if t.rankings == nil {
 		t.rankings = map[Order]*ranking{}
@@ -152,20 +155,20 @@ func (t *totals) forgetOldest() {
 
 // reread reads the rows of r, and the keys that may have passed its floor, anew,
 // as of position.
-func (t *totals) reread(r *ranking, changed map[string]struct{}) (position int64, err error) {
+func (t *totals) reread(r *ranking, changed []string) (position int64, err error) {
 	err = t.viewed(func(_ Store, v View) error {
 		if position, err = v.Position(); err != nil {
 			return err
 		}
 		c := &contest{keys: map[string][2][]byte{}, floor: r.floor}
-		for key := range changed {
+		for _, key := range changed {
 			c.keys[key] = [2][]byte{}
 		}
 		for i := range r.rows {
 			c.keys[string(r.rows[i].Key)] = [2][]byte{}
 		}
 		rows, err := t.settle(r.order, c, true, v.Get)
-		r.rows, r.floor = cut(rows, r.floor, r.limit, t.spareRows)
+		r.rows, r.floor = cut(rows, r.floor, r.limit, t.reach.spare)
 		return err
 	})
 	return position, err

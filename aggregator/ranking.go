@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -13,38 +14,52 @@ import (
 // A ranking keeps the first rows of an order over one partition, so that they
 // need not be looked for among all keys each time they are asked for. It is of
 // the store as of the last apply: rows, in order, come before floor, and every
-// other key does not. What is folded since is looked at when it is asked: a key
-// that was behind the floor can only have passed it if its ceiling has. Those
-// keys are contenders, and their totals are read. Applies carry the ranking on
-// in the same way.
+// other key does not, or is not above the bar. What is folded since is looked at
+// when it is asked: a key that was behind can only have come to the front if its
+// ceiling has. Those keys are contenders, and their totals are read; where they
+// are many, those of the highest, and the bar is raised to the others. Applies
+// carry the ranking on in the same way.
 //
 // Its fields are under totals.mu. The slice rows, and what it holds, do not
 // change.
 type ranking struct {
 	order Order
 	rows  []Leader[[]byte] // of their totals
-	floor *Leader[[]byte]  // nil where rows are all keys
-	limit int              // rows that are wanted of it
-	asked *atomic.Int64    // when they were wanted last, in Unix seconds
+	floor *Leader[[]byte]  // nil where there is none
+	bar   bar
+	limit int           // rows that are wanted of it
+	asked *atomic.Int64 // when they were wanted last, in Unix seconds
 
-	ceilings   *ceilings           // of the store and the frozen delta
-	contenders map[string]struct{} // in the frozen delta
+	ceilings *ceilings // of the store and the frozen delta
+	frozen   []string  // the contenders in the frozen delta
 }
 
+// reach is how far rankings look beyond the rows that are asked for.
+type reach struct {
+	spare int // rows that are kept besides, as far as spareBytes go
+	carry int // keys without a row that are read to carry a ranking over an apply
+	ask   int // and to answer, where that is enough
+}
+
+var defaultReach = reach{spare: 500, carry: 1024, ask: 64}
+
 const (
-	// spareRows are kept beyond those asked for, as far as spareBytes go.
-	spareRows  = 500
 	spareBytes = 1 << 20 // a partition
-	// maxContenders is how many keys an apply reads to carry a ranking on.
-	maxContenders = 4096
 	// maxRankings bounds the orders that a partition keeps a ranking of, and
 	// forgetRanking for how long it is kept up that nobody asks for.
 	maxRankings   = 8
 	forgetRanking = time.Minute
 )
 
-// reaches says whether limit rows are sure.
-func (r *ranking) reaches(limit int) bool { return r.floor == nil || len(r.rows) >= limit }
+// sure is how many of rows, which are in order, no other key comes before.
+func (s *sieve) sure(rows []Leader[[]byte], b bar) int {
+	return sort.Search(len(rows), func(i int) bool { return !b.clears(s, &rows[i].Value) })
+}
+
+// reaches says whether limit rows are sure, or all there are.
+func (r *ranking) reaches(limit int) bool {
+	return r.floor == nil && !r.bar.set || r.ceilings.sure(r.rows, r.bar) >= limit
+}
 
 // A contest is among the rows that may be the first, with what the two
 // deltas hold of them: a part of a total for each, beside the store's.
@@ -53,23 +68,29 @@ type contest struct {
 	parts [][2][]byte          // of each of rows
 	keys  map[string][2][]byte // the parts of keys that have no row
 	floor *Leader[[]byte]
+	bar   bar
+	all   bool // no contender was left out
 }
 
 // contest takes from a ranking and deltas, of which each may be nil, what the
-// first rows are to be found of. The caller holds totals.mu.
-func (r *ranking) contest(frozen, active *Delta) *contest {
-	c := &contest{rows: r.rows, parts: make([][2][]byte, len(r.rows)), keys: map[string][2][]byte{}, floor: r.floor}
-	for key := range r.contenders {
+// first rows are to be found of, with the best more contenders of the active
+// one beside the rows. The caller holds totals.mu.
+func (r *ranking) contest(frozen, active *Delta, more int) *contest {
+	c := &contest{rows: r.rows, parts: make([][2][]byte, len(r.rows)), keys: map[string][2][]byte{}, floor: r.floor, bar: r.bar, all: true}
+	for _, key := range r.frozen {
 		c.keys[key] = [2][]byte{}
 	}
 	if active != nil {
-		line := r.line()
+		in := contenders[[]uint64]{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
 		var v event.Value
 		for row, hash := range active.hashed() {
-			if r.ceilings.merged(hash, r.ceilings.height(&v, &active.memory, row)) >= line {
-				c.keys[string(active.appendKey(nil, row))] = [2][]byte{}
-			}
+			in.add(r.ceilings.merged(hash, r.ceilings.height(&v, &active.memory, row)), row)
 		}
+		in.prune()
+		for i := range in.list {
+			c.keys[string(active.appendKey(nil, in.list[i].of))] = [2][]byte{}
+		}
+		c.all, c.bar = in.bar == r.bar, in.bar
 	}
 	for i := range r.rows {
 		delete(c.keys, string(r.rows[i].Key))
@@ -97,23 +118,20 @@ func (r *ranking) line() height {
 	return r.ceilings.floor(&r.floor.Value)
 }
 
-// freeze raises the ceilings by a delta that is being frozen; false where too
-// many keys pass the floor for the ranking to be worth it.
-func (r *ranking) freeze(d *Delta) bool {
-	r.contenders = map[string]struct{}{}
-	line := r.line()
+// freeze raises the ceilings by a delta that is being frozen, and finds its
+// best more contenders beside the rows.
+func (r *ranking) freeze(d *Delta, more int) {
+	in := contenders[[]uint64]{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
 	var v event.Value
 	for row, hash := range d.hashed() {
-		h := r.ceilings.merge(hash, r.ceilings.height(&v, &d.memory, row))
-		if h < line {
-			continue
-		}
-		if len(r.contenders) == maxContenders {
-			return false
-		}
-		r.contenders[string(d.appendKey(nil, row))] = struct{}{}
+		in.add(r.ceilings.merge(hash, r.ceilings.height(&v, &d.memory, row)), row)
 	}
-	return true
+	in.prune()
+	r.bar = in.bar
+	r.frozen = make([]string, len(in.list))
+	for i := range in.list {
+		r.frozen[i] = string(d.appendKey(nil, in.list[i].of))
+	}
 }
 
 // settle finds the rows before the floor. get reads a key's total from the
@@ -218,12 +236,13 @@ func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struc
 // ranked returns the first limit rows of an order, or all there are, from a
 // ranking; nil where none is kept, or where it does not reach so far.
 func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
-	for {
+	for more := t.reach.ask; ; {
 		var c *contest
+		var by *sieve
 		s, open := t.look(func(frozen, active *Delta) {
 			if r := t.rankings[o]; r != nil {
 				r.asked.Store(time.Now().Unix())
-				c = r.contest(frozen, active)
+				c, by = r.contest(frozen, active, more), &r.ceilings.sieve
 			}
 		})
 		if !open {
@@ -239,10 +258,12 @@ func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int
 		case err != nil:
 			return nil, 0, err
 		case past: // an apply came between
-		case c.floor == nil || len(rows) >= limit:
+		case c.floor == nil && !c.bar.set || by.sure(rows, c.bar) >= limit:
 			return rows[:min(limit, len(rows))], s.position, nil
-		default:
+		case c.all:
 			return nil, 0, nil
+		default:
+			more *= 16
 		}
 	}
 }
@@ -260,9 +281,11 @@ func (t *totals) seen(s sight, o Order, c *contest) (rows []Leader[[]byte], past
 // froze lets rankings know of a delta that is being frozen. The caller holds mu.
 func (t *totals) froze(d *Delta) {
 	for o, r := range t.rankings {
-		if time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking || !r.freeze(d) {
+		if time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking {
 			delete(t.rankings, o)
+			continue
 		}
+		r.freeze(d, t.reach.carry)
 	}
 	if t.draft != nil {
 		t.draft.note(d)
@@ -278,7 +301,7 @@ func (t *totals) carry(commit func()) {
 		next := map[*ranking]*contest{}
 		for _, r := range t.rankings {
 			if _, ok := done[r]; !ok {
-				next[r] = r.contest(t.frozen, nil)
+				next[r] = r.contest(t.frozen, nil, 0)
 			}
 		}
 		if len(next) == 0 {
@@ -297,10 +320,10 @@ func (t *totals) carry(commit func()) {
 	}
 	defer t.mu.Unlock()
 	for o, r := range t.rankings {
-		if r.rows, r.floor = cut(done[r], r.floor, r.limit, t.spareRows); done[r] == nil || !r.reaches(r.limit) {
+		if r.rows, r.floor = cut(done[r], r.floor, r.limit, t.reach.spare); done[r] == nil || !r.reaches(r.limit) {
 			delete(t.rankings, o)
 		}
-		r.contenders = nil
+		r.frozen = nil
 	}
 	commit()
 }

@@ -80,7 +80,10 @@ type rankingRig struct {
 
 func newRankingRig(t *rapid.T, p *Program) *rankingRig {
 	r := &rankingRig{t: t, totals: newTotals(p), states: newMemStates(p), truth: map[int64]*Delta{}}
-	r.totals.spareRows = rapid.IntRange(0, 3).Draw(t, "spare rows")
+	r.totals.reach = reach{
+		spare: rapid.IntRange(0, 3).Draw(t, "spare rows"),
+		carry: rapid.IntRange(1, 3).Draw(t, "contenders of an apply"), ask: rapid.IntRange(1, 3).Draw(t, "contenders of an answer"),
+	}
 	id := Identity{Topic: "sales", Partition: 0, Partitions: 1}
 	if _, err := r.states.Create(id, Progress{}); err != nil {
 		t.Fatal(err)

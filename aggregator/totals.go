@@ -29,17 +29,17 @@ type totals struct {
 	freezes  uint64    // how often active was frozen
 	changed  chan struct{}
 
-	spareRows int                // that a ranking keeps beyond those asked for
-	rankings  map[Order]*ranking // of the store, at progress
-	draft     *draft             // a ranking that is being made
-	ranks     chan struct{}      // a slot for who makes one
+	reach    reach
+	rankings map[Order]*ranking // of the store, at progress
+	draft    *draft             // a ranking that is being made
+	ranks    chan struct{}      // a slot for who makes one
 
 	readers sync.WaitGroup // reads of store under way; added under mu
 	total   sync.Pool      // *Total
 }
 
 func newTotals(p *Program) *totals {
-	t := &totals{program: p, spareRows: spareRows, ranks: make(chan struct{}, 1)}
+	t := &totals{program: p, reach: defaultReach, ranks: make(chan struct{}, 1)}
 	t.room.L = &t.mu
 	t.total.New = func() any { return p.NewTotal() }
 	return t
