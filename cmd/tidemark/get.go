@@ -16,7 +16,12 @@ func (p *program) get() *cobra.Command {
 		Short:   "Print one answer, as the HTTP interface gives it",
 		Long:    "Prints the answer for a key: one argument for each key column. The exit status is 1 where the key is absent, and 2 where it has another number of columns.",
 		Example: "  tidemark get 23\n  tidemark get eu 23 --server http://10.0.0.7:8080",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, keys []string) error {
+			if len(keys) == 0 {
+				return errors.New("get wants a key: one argument for each key column")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, keys []string) error {
 			c, err := client.New([]string{server}, client.Options{Token: token})
 			if err != nil {

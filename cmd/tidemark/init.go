@@ -235,7 +235,7 @@ func (p *program) compose(ctx context.Context, w *wanted, person *asker, out io.
 	if err != nil {
 		return "", err
 	}
-	found := fmt.Sprintf("\nThe query makes %s.\nEvents: %s.\n", made.summary(), judgeEvents(w.topic, decoded)[0].Detail)
+	found := fmt.Sprintf("\nThe query makes %s.\n%sEvents: %s.\n", made.summary(), made.leftOut(), judgeEvents(w.topic, decoded)[0].Detail)
 	if docs != nil {
 		rows, err := bootstrap.Preview(cfg.Program, cfg.Mapping(), historyName(cfg), documents)
 		if err != nil {
@@ -323,7 +323,11 @@ func (s *sample) keys(paths []string) (keys []*field, err error) {
 	if len(paths) == 0 {
 		f := guessKey(s)
 		if f == nil {
-			return nil, fmt.Errorf("no field looks like the key of the totals: name one with --key; there are %s", s.names())
+			hint := ""
+			if s.recordKey != "" {
+				hint = fmt.Sprintf("; the records' own keys, such as %q, are not read: it must be a field of the value", s.recordKey)
+			}
+			return nil, fmt.Errorf("no field looks like the key of the totals: name one with --key; there are %s%s", s.names(), hint)
 		}
 		return []*field{f}, nil
 	}

@@ -88,6 +88,8 @@ type sample struct {
 	fields  []*field
 	more    bool // there are fields beyond mostFields
 	byPath  map[string]*field
+
+	recordKey string // of a record that has a key, clipped
 }
 
 func newSample() *sample { return &sample{byPath: map[string]*field{}} }
@@ -105,6 +107,9 @@ func (s *sample) add(key, text []byte) bool {
 		return false
 	}
 	s.objects++
+	if s.recordKey == "" {
+		s.recordKey = clipped(string(key))
+	}
 	s.object(dec, nil, key, map[string]bool{})
 	return true
 }

@@ -25,6 +25,7 @@ type proposal struct {
 	keys    []*field
 	columns []column // without the keys; count(*) is the last
 	time    *field   // the event's own time, nil where nothing looks like it
+	unused  []*field // those of which no column is made, not even as a comment
 }
 
 // keyScore says how well a field would do as the key; 0 and below for not at
@@ -76,7 +77,7 @@ func isTime(f *field) bool {
 	if f.only(isTimeText) {
 		return true
 	}
-	return f.only(isInteger, isDecimal, isNumberText, isDecimalText) && lastWord(f.last(), timeWords) && allTimes(f)
+	return f.only(isInteger, isDecimal, isNumberText, isDecimalText) && timeNamed(f.last()) && allTimes(f)
 }
 
 // allTimes says whether every number of a field is an epoch.
@@ -94,9 +95,14 @@ func allTimes(f *field) bool {
 func propose(topic string, s *sample, keys []*field) *proposal {
 	p := &proposal{topic: topic, keys: keys, time: eventTime(s)}
 	for _, f := range s.fields {
-		if !slices.Contains(keys, f) {
-			p.columns = append(p.columns, p.propose(s, f)...)
+		if slices.Contains(keys, f) {
+			continue
 		}
+		columns := p.propose(s, f)
+		if len(columns) == 0 {
+			p.unused = append(p.unused, f)
+		}
+		p.columns = append(p.columns, columns...)
 	}
 	p.columns = append(p.columns, column{expr: "count(*)", name: "events", why: "how many records make up the row"})
 	p.rename()
@@ -162,7 +168,7 @@ func (p *proposal) propose(s *sample, f *field) []column {
 	case f.only(isBool):
 		return []column{one("count(CASE WHEN "+path+" = true THEN 1 END)", f.last(), false, "in how many events it is true")}
 	case f.only(isInteger, isText, isNumberText, isDecimalText) && (named(f.last()) || len(f.distinct) <= 10 && len(f.distinct) < s.objects):
-		return []column{one("collect_set("+path+")", f.last(), false, fmt.Sprintf("%d values in the sample; WHERE can choose by it", len(f.distinct)))}
+		return []column{one("collect_set("+path+")", f.last(), false, counted(len(f.distinct), "value")+" in the sample; WHERE can choose by it")}
 	}
 	return nil
 }
@@ -221,6 +227,23 @@ func (p *proposal) sql() string {
 	}
 	fmt.Fprintf(&b, "FROM %s\nGROUP BY %s\n", query.QuoteName(p.topic), strings.Join(keys, ", "))
 	return b.String()
+}
+
+// leftOut says which fields no column is made of, and what they look like: ""
+// where all have one.
+func (p *proposal) leftOut() string {
+	const most = 5
+	var texts []string
+	for _, f := range p.unused[:min(len(p.unused), most)] {
+		texts = append(texts, fmt.Sprintf("%s (%s)", f.name(), f.looks()))
+	}
+	if more := len(p.unused) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Not in it: %s.\n", strings.Join(texts, ", "))
 }
 
 // summary is the proposal in a line.

@@ -163,7 +163,8 @@ func TestInitSaysWhyATopicWillNotDo(t *testing.T) {
 		"binary":   {[]testkit.Message{testkit.Text("1", "\x1f\x8b\xff\xfe")}, "are binary"},
 		"text":     {[]testkit.Message{testkit.Text("1", "hello"), testkit.Text("1", "[1]"), testkit.Text("1", "null")}, "text that is no JSON object"},
 		"keysonly": {[]testkit.Message{{Key: []byte("1")}, {Key: []byte("2")}}, "keys and without values"},
-		"keyless":  {[]testkit.Message{testkit.Text("", `{"n":1,"amount":2.5}`)}, "no field looks like the key of the totals: name one with --key; there are n, amount"},
+		"keyless":  {[]testkit.Message{testkit.Text("", `{"n":1,"amount":2.5}`)}, "no field looks like the key of the totals: name one with --key; there are n, amount\n"},
+		"keyed":    {[]testkit.Message{testkit.Text("device-1", `{"n":1,"amount":2.5}`)}, `the records' own keys, such as "device-1", are not read: it must be a field of the value`},
 	} {
 		b.CreateTopic(topic, 2)
 		if len(c.messages) > 0 {
@@ -270,4 +271,26 @@ func TestInitQuotesWhatIsOdd(t *testing.T) {
 	b.Produce("odd.topic-1", 0, testkit.Text("k", `{"select":"k","a b":{"c.d":1.5},"x`+"`"+`y":2,"${HOME}":3,"":4,"q\"":5,"\u0000":6,"-- x":7,"a":{"n":1},"b":{"n":2},"events":8,"empty":{},"nil":null,"deep":[[1]]}`))
 	text, _ := made(t, nil, "--bootstrap-servers", b.Addrs()[0], "--topic", "odd.topic-1", "--key", "`select`")
 	golden(t, "init-odd.yaml", text, b.Addrs()[0])
+}
+
+// TestInitKnowsTimesByTheirNames: a name with a unit is a time where its
+// numbers are instants, and no sum; a length of time is none.
+func TestInitKnowsTimesByTheirNames(t *testing.T) {
+	b := testkit.NewBroker(t, testkit.BrokerOptions{})
+	b.CreateTopic("times", 1)
+	for i := range 3 {
+		b.Produce("times", 0, testkit.Text("7", fmt.Sprintf(`{"userId":7,"ts_ms":%d,"eventTimeMillis":%d,"epoch":%d,"responseTimeMs":%d,"duration_ms":%d}`,
+			1438161432000+i, 1438161432000+i, 1438161432+i, 120+i, 1438161432000+i)))
+	}
+	text, _ := made(t, nil, "--bootstrap-servers", b.Addrs()[0], "--topic", "times")
+	for _, name := range []string{"ts_ms", "eventTimeMillis", "epoch"} {
+		if !strings.Contains(text, "CAST(max("+name+") AS timestamp)") || strings.Contains(text, "sum("+name+")") {
+			t.Errorf("%s is taken for no time:\n%s", name, text)
+		}
+	}
+	for _, name := range []string{"responseTimeMs", "duration_ms"} {
+		if !strings.Contains(text, "sum("+name+")") {
+			t.Errorf("%s is taken for a time:\n%s", name, text)
+		}
+	}
 }

@@ -11,7 +11,9 @@ var (
 	idWords   = []string{"id", "ids", "uuid", "guid", "key", "code", "sku", "number", "no", "ref", "hash", "token", "zip", "port", "version"}
 	whoWords  = []string{"user", "customer", "account", "client", "member", "device", "sensor", "player", "tenant", "shop", "store", "merchant", "driver", "vehicle", "host", "product"}
 	eventID   = []string{"event", "message", "trace", "request", "order", "sale", "transaction", "tx", "record", "payment", "span"}
-	timeWords = []string{"time", "timestamp", "ts", "date", "at", "created", "updated", "when", "instant"}
+	timeWords = []string{"time", "timestamp", "ts", "date", "at", "created", "updated", "when", "instant", "epoch"}
+	// timeUnits may follow them, as in ts_ms and eventTimeMillis.
+	timeUnits = []string{"s", "sec", "secs", "seconds", "ms", "millis", "milliseconds", "us", "micros", "microseconds", "ns", "nanos", "nanoseconds"}
 	// gauges are measured, not counted: their sum means nothing.
 	gauges = []string{"temperature", "temp", "lat", "latitude", "lon", "lng", "longitude", "percent", "percentage", "pct", "ratio", "rate", "score",
 		"rating", "level", "balance", "age", "speed", "humidity", "pressure", "voltage", "height", "weight", "year", "month", "day", "hour"}
@@ -46,6 +48,15 @@ func words(name string) (out []string) {
 func lastWord(name string, of []string) bool {
 	w := words(name)
 	return len(w) > 0 && slices.Contains(of, w[len(w)-1])
+}
+
+// timeNamed says whether a name reads like that of an instant.
+func timeNamed(name string) bool {
+	w := words(name)
+	if len(w) > 1 && slices.Contains(timeUnits, w[len(w)-1]) {
+		w = w[:len(w)-1]
+	}
+	return len(w) > 0 && slices.Contains(timeWords, w[len(w)-1])
 }
 
 // anyWord says whether one of some words is in a name, also where its words run

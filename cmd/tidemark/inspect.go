@@ -49,7 +49,12 @@ func (p *program) inspect() *cobra.Command {
 		Short: "Print what a state directory or a folder of snapshots holds, without changing it",
 		Long: "Prints positions, cut, definition and the number of keys of a state directory, or of one partition's directory in it, or of\n" +
 			"the snapshots in the folder of a file:// store. Every key is read; nothing is written there.",
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, dirs []string) error {
+			if len(dirs) != 1 {
+				return fmt.Errorf("inspect wants one directory, here are %d", len(dirs))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := store.Inspect(args[0])
 			if errors.Is(err, aggregator.ErrNoState) {

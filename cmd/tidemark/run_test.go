@@ -166,13 +166,13 @@ func TestUsage(t *testing.T) {
 		want string
 	}{
 		{"bogus", `unknown command "bogus"`},
-		{"get", "requires at least 1 arg"},
+		{"get", "get wants a key"},
 		{"get 1 --server nowhere", `--server "nowhere"`},
 		{"serve extra", "unknown command"},
 		{"serve --bogus", "unknown flag: --bogus"},
 		{"serve -c nowhere.yaml", "nowhere.yaml"},
 		{"check -c nowhere.yaml", "nowhere.yaml"},
-		{"inspect", "accepts 1 arg(s)"},
+		{"inspect", "inspect wants one directory, here are 0"},
 		{"demo --listen nowhere", `--listen "nowhere" is not host:port`},
 		{"demo --listen :-1", `--listen ":-1" is not host:port`},
 		{"demo --listen :99999", `--listen ":99999" is not host:port`},
