@@ -44,6 +44,7 @@ var refusedWords = map[string]string{
 	"WINDOW":      noWindow,
 	"OVER":        noWindow,
 	"QUALIFY":     noWindow,
+	"EMIT":        "answers follow every event by themselves: leave EMIT out",
 	"LATERAL":     "arrays are not exploded: collect_set(x) flattens them",
 	"DIV":         noDivision,
 	"MOD":         "there is no remainder: only + - and * are exact on all numbers",
@@ -86,8 +87,11 @@ func (p place) refusal() string {
 	word, before := p.word(0), p.word(-1)
 	switch {
 	case p.i == 0:
-		if word == "WITH" {
+		switch word {
+		case "WITH":
 			return "a query begins with SELECT: " + noSubquery
+		case "CREATE", "INSERT":
+			return "a query begins with SELECT: leave out what stands before it, as no table is made of it"
 		}
 		return "a query begins with SELECT"
 	case before == ";":
