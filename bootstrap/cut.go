@@ -38,6 +38,22 @@ type Cut struct {
 	EventTime event.Path      // modes timestamp and guard; nil is the record's timestamp
 }
 
+// Starts is the offset at which each partition of topic would begin, were the
+// cut made now; nothing is kept. It ends with the first partition whose cut
+// cannot be made: errors of the cut itself wrap aggregator.ErrHopeless, those
+// of the log do not.
+func (c Cut) Starts(ctx context.Context, log Offsets, topic aggregator.Topic) ([]int64, error) {
+	starts := make([]int64, topic.Partitions)
+	for p := range topic.Partitions {
+		cut, err := c.resolve(ctx, log, topic, p, false)
+		if err != nil {
+			return nil, err
+		}
+		starts[p] = cut.Start
+	}
+	return starts, nil
+}
+
 // resolve makes the cut a number for one partition. A partition that appeared
 // later begins at its beginning, whatever the cut or the reset. Errors of the
 // cut itself wrap aggregator.ErrHopeless, those of the log do not.

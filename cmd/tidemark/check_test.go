@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"tidemark/config"
+	"tidemark/internal/testkit"
 	"tidemark/store"
 )
 
@@ -95,6 +96,50 @@ func TestO08CheckShowsTheEvents(t *testing.T) {
 	if status != exitFailed {
 		t.Errorf("status %d where all events are bad", status)
 	}
+}
+
+// TestO08CheckMakesTheCut: where each partition would begin, or why the cut
+// cannot be made; nothing is said once there is one.
+func TestO08CheckMakesTheCut(t *testing.T) {
+	b := testkit.NewBroker(t, testkit.BrokerOptions{})
+	b.CreateTopic("sales", 2)
+	for p, n := range []int{3, 1} {
+		for range n {
+			b.Produce("sales", int32(p), testkit.Text("1", `{"userId":1}`))
+		}
+	}
+	history := filepath.Join(t.TempDir(), "history.ndjson")
+	if err := os.WriteFile(history, []byte(`{"userId":1,"n":1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	configure := func(kafka, cut string) string {
+		if cut != "" {
+			cut = fmt.Sprintf("history: {file: %q, cut: %s}\n", history, cut)
+		}
+		return writeConfig(t, fmt.Sprintf("query: SELECT userId, count(*) AS n FROM sales GROUP BY userId\n"+
+			"kafka: {bootstrap.servers: [%q], group.id: g%s}\n%sstate: {dir: %q}\nhttp: {listen: '127.0.0.1:0'}\n",
+			b.Addrs()[0], kafka, cut, filepath.Join(t.TempDir(), "state")))
+	}
+	for name, c := range map[string]struct{ kafka, cut, want string }{
+		"no history":  {"", "", "reset true made now, partitions begin at offsets 0:0, 1:0"},
+		"reset":       {", auto.offset.reset: latest", "", "reset true made now, partitions begin at offsets 0:3, 1:1"},
+		"no reset":    {", auto.offset.reset: error", "", "reset false"},
+		"latest":      {"", "{mode: latest}", "cut true made now, partitions begin at offsets 0:3, 1:1"},
+		"offsets":     {"", `{mode: offsets, offsets: {"0": 2, "1": 0}}`, "cut true made now, partitions begin at offsets 0:2, 1:0"},
+		"one missing": {"", `{mode: offsets, offsets: {"0": 2}}`, "cut false cannot succeed: the cut's offsets have none for partition 1"},
+		"one beyond":  {"", `{mode: offsets, offsets: {"0": 2, "1": 7}}`, "cut false cannot succeed: the cut's offset 7 of partition 1 of sales is above 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, steps := connected(t, configure(c.kafka, c.cut), "reset", "cut")
+			wantSteps(t, steps, c.want)
+		})
+	}
+	file := configure("", "{mode: latest}")
+	if status, out, stderr := tidemark(t, nil, "bootstrap", "-c", file); status != exitDone {
+		t.Fatalf("bootstrap: status %d: %s%s", status, out, stderr)
+	}
+	_, steps := connected(t, file, "reset", "cut")
+	wantSteps(t, steps)
 }
 
 // TestO08CheckTriesTheHost: an address in use, a state directory in use or that

@@ -293,10 +293,7 @@ func newSeeder(cfg *config.Config, log bootstrap.Log, logger *slog.Logger, obser
 	h := cfg.History
 	o := bootstrap.Options{
 		Program: cfg.Program, Log: log,
-		Cut: bootstrap.Cut{
-			Mode: h.Cut.Mode, Reset: cfg.Kafka.AutoOffsetReset, Offsets: h.Cut.Offsets,
-			Timestamp: h.Cut.Timestamp, Slack: h.Cut.Slack, EventTime: h.Cut.EventTime,
-		},
+		Cut:    newCut(cfg),
 		Logger: logger, Observer: observer,
 	}
 	if cfg.HasHistory() {
