@@ -22,12 +22,12 @@ type Seeds struct {
 	turn chan struct{} // holds one token: the right to build
 
 	mu        sync.Mutex
-	published chan struct{} // closed when the next seed is published
+	published map[int32]chan struct{} // by partition, closed when its seed is
 }
 
 // NewSeeds returns what seeds partitions. workspace opens an empty one.
 func NewSeeds(seeder Seeder, snapshots Snapshots, workspace func() (Workspace, error)) *Seeds {
-	s := &Seeds{seeder: seeder, snapshots: snapshots, workspace: workspace, turn: make(chan struct{}, 1), published: make(chan struct{})}
+	s := &Seeds{seeder: seeder, snapshots: snapshots, workspace: workspace, turn: make(chan struct{}, 1), published: map[int32]chan struct{}{}}
 	s.turn <- struct{}{}
 	return s
 }
@@ -88,24 +88,31 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 		if err := s.publish(ctx, topic, id.Partition, store, tell.Waits); err != nil {
 			return nil, err
 		}
-		s.tell()
+		s.tell(id.Partition)
 		crashpoint.Hit("seed published")
 	}
 	return seeds, nil
 }
 
-// next returns a channel that is closed when this process publishes a seed.
-func (s *Seeds) next() <-chan struct{} {
+// next returns a channel that is closed when this process publishes the next
+// seed of the partition.
+func (s *Seeds) next(partition int32) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.published
+	if s.published[partition] == nil {
+		s.published[partition] = make(chan struct{})
+	}
+	return s.published[partition]
 }
 
-func (s *Seeds) tell() {
+// tell lets those know that wait for the partition's seed.
+func (s *Seeds) tell(partition int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.published)
-	s.published = make(chan struct{})
+	if published := s.published[partition]; published != nil {
+		close(published)
+		delete(s.published, partition)
+	}
 }
 
 // publish makes one seed the first snapshot of its partition, where it has none.
@@ -152,7 +159,7 @@ func (t *task) awaitSeed(ctx context.Context, id Identity) error {
 		if t.p.topic.last().ID != id.TopicID {
 			return nil // created again: it is begun anew
 		}
-		published := t.p.seeds.next()
+		published := t.p.seeds.next(id.Partition)
 		_, err := t.p.snapshots.Newest(ctx, t.p.topic.last(), t.partition)
 		switch {
 		case err == nil:

@@ -63,6 +63,7 @@ type Elastic struct {
 	target string // the indices as they stand in a path
 
 	firstWait, longestWait time.Duration // before a request is repeated
+	pageBytes              int64         // see there
 
 	// keepAlive grows with each snapshot that a server dropped during a read,
 	// in nanoseconds.
@@ -115,7 +116,7 @@ func NewElastic(o ElasticOptions) (*Elastic, error) {
 			return nil, fmt.Errorf("read the authorities of ca_file: %w", err)
 		}
 	}
-	e := &Elastic{o: o, log: o.Logger, firstWait: defaultFirstWait, longestWait: defaultLongestWait}
+	e := &Elastic{o: o, log: o.Logger, firstWait: defaultFirstWait, longestWait: defaultLongestWait, pageBytes: pageBytes}
 	names := make([]string, len(o.Index))
 	for i, name := range o.Index {
 		names[i] = url.PathEscape(name)

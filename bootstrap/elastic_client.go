@@ -97,6 +97,12 @@ type answer struct {
 // errors are a *passing where the request may succeed later, and a *refusal, in
 // it or alone, where the server says why not.
 func (c *client) ask(ctx context.Context, method, path string, request, body []byte) (answer, []byte, error) {
+	return c.askFor(ctx, method, path, request, body, maxAnswer)
+}
+
+// askFor is ask for an answer of at most so many bytes: errLongAnswer where it
+// is longer.
+func (c *client) askFor(ctx context.Context, method, path string, request, body []byte, most int64) (answer, []byte, error) {
 	var content io.Reader
 	if request != nil {
 		content = bytes.NewReader(request)
@@ -115,13 +121,13 @@ func (c *client) ask(ctx context.Context, method, path string, request, body []b
 	defer func() { _ = resp.Body.Close() }() // it was only read
 	a := answer{resp.StatusCode, resp.Header}
 	if resp.StatusCode/100 == 2 {
-		body, err = readBody(body[:0], resp.Body, resp.ContentLength)
+		body, err = readBody(body[:0], resp.Body, resp.ContentLength, most)
 	} else {
-		body, err = readBody(body[:0], io.LimitReader(resp.Body, maxRefusal), 0)
+		body, err = readBody(body[:0], io.LimitReader(resp.Body, maxRefusal), 0, maxRefusal)
 	}
 	switch {
 	case errors.Is(err, errLongAnswer):
-		return a, body, hopeless("%w: set history.elasticsearch.page_size lower", err)
+		return a, body, hopeless("%w than %d MiB: set history.elasticsearch.page_size lower", err, most>>20)
 	case err != nil:
 		return a, body, unreached(fmt.Errorf("read the answer: %w", err))
 	case resp.StatusCode/100 != 2:
@@ -130,12 +136,12 @@ func (c *client) ask(ctx context.Context, method, path string, request, body []b
 	return a, body, nil
 }
 
-var errLongAnswer = fmt.Errorf("an answer is longer than %d MiB", maxAnswer>>20)
+var errLongAnswer = errors.New("an answer is longer")
 
 // readBody appends what r holds to dst; size is the number of bytes to come, -1
-// where it is not known.
-func readBody(dst []byte, r io.Reader, size int64) ([]byte, error) {
-	if size > maxAnswer {
+// where it is not known. errLongAnswer where they are more than most.
+func readBody(dst []byte, r io.Reader, size, most int64) ([]byte, error) {
+	if size > most {
 		return dst, errLongAnswer
 	}
 	if need := int(size) + bytes.MinRead; size > 0 && cap(dst) < need {
@@ -152,7 +158,7 @@ func readBody(dst []byte, r io.Reader, size int64) ([]byte, error) {
 			return dst, nil
 		case err != nil:
 			return dst, err
-		case len(dst) > maxAnswer:
+		case int64(len(dst)) > most:
 			return dst, errLongAnswer
 		case len(dst) == cap(dst):
 			grown := make([]byte, len(dst), 2*cap(dst))
@@ -186,13 +192,18 @@ type slice struct {
 
 // searchPage sends one search and takes its answer where it is whole.
 func (e *Elastic) searchPage(ctx context.Context, path string, body any, p *page) error {
+	return e.searchFor(ctx, path, body, p, maxAnswer)
+}
+
+// searchFor is searchPage for an answer of at most so many bytes.
+func (e *Elastic) searchFor(ctx context.Context, path string, body any, p *page, most int64) error {
 	request, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("write a search: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
-	if _, p.body, err = e.client.ask(ctx, http.MethodPost, path, request, p.body); err != nil {
+	if _, p.body, err = e.client.askFor(ctx, http.MethodPost, path, request, p.body, most); err != nil {
 		return err
 	}
 	if err := p.scan(); err != nil {

@@ -107,13 +107,26 @@ type pitSlice struct {
 
 func (s *pitSlice) next(ctx context.Context, p *page) error {
 	body := searchBody{
-		Size: new(s.size), Query: s.r.o.Query, Sort: []string{"_shard_doc"}, TrackTotalHits: new(false),
+		Query: s.r.o.Query, Sort: []string{"_shard_doc"}, TrackTotalHits: new(false),
 		PIT: &pointInTime{*s.id, s.r.keep()}, SearchAfter: s.after,
 	}
 	if s.slice.Max > 1 {
 		body.Slice = &s.slice
 	}
-	if err := s.r.patiently(ctx, s.r.o.Patience, func() error { return s.r.searchPage(ctx, wholeSearch, body, p) }); err != nil {
+	err := s.r.patiently(ctx, s.r.o.Patience, func() error {
+		for {
+			body.Size = &s.size
+			err := s.r.searchFor(ctx, wholeSearch, body, p, s.r.longest(s.size))
+			if err == nil {
+				return nil
+			}
+			now := false
+			if s.size, now = s.r.fewer(s.size, err); !now {
+				return err
+			}
+		}
+	})
+	if err != nil {
 		return s.r.lost(err)
 	}
 	if p.pit != "" {

@@ -308,3 +308,46 @@ func TestNewElasticRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestB05LargerDocumentsThanThoseBefore: a page whose size is not configured is
+// asked for in parts where it is too much at once: too long, or more than the
+// server can give. Later pages go by the documents again.
+func TestB05LargerDocumentsThanThoseBefore(t *testing.T) {
+	var want []string
+	for i := range 1500 {
+		size := 20
+		if i >= 600 && i < 900 {
+			size = 20_000
+		}
+		want = append(want, fmt.Sprintf(`{"userId":%d,"x":"%s"}`, i, strings.Repeat("x", size)))
+	}
+	s := search.New(t, search.Elasticsearch)
+	s.Add("sales", 1, want...).Settings = map[string]string{"index.max_result_window": "10000"}
+	sizeOf := func(r search.Request) int {
+		var body struct {
+			Size int
+		}
+		if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+			return 0
+		}
+		return body.Size
+	}
+	small := func(pageSize int) *Elastic {
+		e := elastic(t, s, func(o *ElasticOptions) { o.PageSize = pageSize })
+		e.pageBytes = 64 << 10
+		return e
+	}
+	wantAll(t, s, small(0), want)
+	if requests := s.Requests(); sizeOf(requests[len(requests)-1]) > maxPage || len(requests) > 300 {
+		t.Errorf("it takes %d requests", len(requests))
+	}
+	wantAll(t, s, small(1500), want) // who says how many gets them
+
+	s.Script(func(r search.Request) *search.Fault {
+		if r.Kind == search.Page && sizeOf(r) > 100 {
+			return &search.Fault{Status: 429, Body: search.Refusal(429, "circuit_breaking_exception", "[parent] Data too large")}
+		}
+		return nil
+	})
+	wantAll(t, s, elastic(t, s, func(o *ElasticOptions) { o.PageSize = 0 }), want)
+}
