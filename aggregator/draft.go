@@ -36,24 +36,37 @@ func (d *draft) note(delta *Delta) {
 // rank makes the ranking of an order with limit rows or more, where it can be
 // kept. One goroutine at a time.
 func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
+	d := t.begin(s)
+	r, position, err := t.drawUp(ctx, s, limit)
+	if err != nil {
+		t.end()
+		return err
+	}
+	return t.finish(ctx, r, d, position)
+}
+
+// begin begins a draft; end, or finish, ends it.
+func (t *totals) begin(s sieve) *draft {
 	d := &draft{sieve: s}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.draft = d
 	if t.frozen != nil {
 		d.note(t.frozen) // the store may have it, or not
 	}
+	return d
+}
+
+func (t *totals) end() {
+	t.mu.Lock()
+	t.draft = nil
 	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		t.draft = nil
-		t.mu.Unlock()
-	}()
-	r := &ranking{order: s.order, limit: limit, asked: new(atomic.Int64)}
-	r.asked.Store(time.Now().Unix())
-	position, err := t.drawUp(ctx, r, s)
-	if err != nil {
-		return err
-	}
+}
+
+// finish makes r, which is as of position, a ranking of the store as it is now,
+// and keeps it where it can be kept.
+func (t *totals) finish(ctx context.Context, r *ranking, d *draft, position int64) error {
+	defer t.end()
 	var changed []string
 	for ctx.Err() == nil {
 		notes, done := t.keep(r, d, changed, position)
@@ -69,6 +82,7 @@ func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
 		for i := range in.list {
 			changed = append(changed, in.list[i].of)
 		}
+		var err error
 		if position, err = t.reread(r, changed); err != nil {
 			return err
 		}
@@ -76,8 +90,10 @@ func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
 	return ctx.Err()
 }
 
-// drawUp makes r of all keys of the store, as of position.
-func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int64, err error) {
+// drawUp makes a ranking of all keys of the store, as of position.
+func (t *totals) drawUp(ctx context.Context, s sieve, limit int) (r *ranking, position int64, err error) {
+	r = &ranking{order: s.order, limit: limit, asked: new(atomic.Int64)}
+	r.asked.Store(time.Now().Unix())
 	err = t.viewed(func(store Store, v View) error {
 		if position, err = v.Position(); err != nil {
 			return err
@@ -111,16 +127,17 @@ func (t *totals) drawUp(ctx context.Context, r *ranking, s sieve) (position int6
 		r.rows, r.floor = cut(first.Rows(), nil, r.limit, t.reach.spare)
 		return err
 	})
-	return position, err
+	return r, position, err
 }
 
-// keep keeps r, which is as of position, where the store is there still and no
-// notes are left; else it returns those.
+// keep keeps r, which is as of position, where no notes are left; else it returns
+// those. Where the store was closed meanwhile nothing is kept: what another
+// member has folded since is noted nowhere.
 func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (notes []noted, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.store == nil {
-		return nil, true // who asks is told so
+	if t.store == nil || t.draft != d {
+		return nil, true // who asks is told so, or looks again
 	}
 	notes, d.notes = d.notes, nil
 	if len(notes) > 0 || position != t.progress.Position {

@@ -160,6 +160,8 @@ type memState struct {
 	guards   map[string]event.Time
 	open     bool
 	damaged  bool
+	merged   map[string][]byte // of the first applies
+	first    int               // so many
 }
 
 // memApply is one apply, or one write of a seed.
@@ -183,6 +185,7 @@ func (m *memStates) crash(partition int32, keep func(n int) int) {
 	}
 	volatile := len(s.applies) - s.durable
 	s.applies = s.applies[:s.durable+keep(volatile)]
+	s.merged, s.first = nil, 0
 	s.open = false
 }
 
@@ -225,11 +228,17 @@ func (m *memStates) Create(id Identity, p Progress) (NewStore, error) {
 
 func (s *memState) progress() Progress { return s.applies[len(s.applies)-1].progress }
 
-// rows are the totals by key.
+// rows are the totals by key, which do not change.
 func (s *memState) rows(p *Program) map[string][]byte {
-	rows := map[string][]byte{}
+	if s.first == len(s.applies) && s.merged != nil {
+		return s.merged
+	}
+	rows := maps.Clone(s.merged)
+	if rows == nil {
+		rows = map[string][]byte{}
+	}
 	sum := p.NewTotal()
-	for _, a := range s.applies {
+	for _, a := range s.applies[s.first:] {
 		for _, e := range a.totals {
 			old := rows[string(e.Key)]
 			if old == nil || a.replace {
@@ -245,6 +254,7 @@ func (s *memState) rows(p *Program) map[string][]byte {
 			rows[string(e.Key)] = sum.Append(nil)
 		}
 	}
+	s.merged, s.first = rows, len(s.applies)
 	return rows
 }
 

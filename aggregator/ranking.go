@@ -382,13 +382,20 @@ func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c
 }
 
 // each reads all keys of a view; sum has what Value of the order's column needs.
+// ErrClosing where the store is wanted closed: who lets the partition go waits
+// for no look at all keys.
 func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, key, total []byte)) error {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
 	n := 0
 	for key, total := range v.Scan(nil) {
-		if n++; n%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n++; n%1024 == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if t.closing() {
+				return ErrClosing
+			}
 		}
 		if err := sum.only(total, o.Column); err != nil {
 			return err

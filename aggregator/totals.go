@@ -31,7 +31,7 @@ type totals struct {
 
 	reach    reach
 	rankings map[Order]*ranking // of the store, at progress
-	draft    *draft             // a ranking that is being made
+	draft    *draft             // a ranking that is being made of store
 	ranks    chan struct{}      // a slot for who makes one
 
 	readers sync.WaitGroup // reads of store under way; added under mu
@@ -53,7 +53,7 @@ func (t *totals) open(s Store, epoch int64) {
 	t.store = s
 	t.progress = s.Progress()
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
-	t.frozen, t.rankings = nil, nil
+	t.frozen, t.rankings, t.draft = nil, nil, nil
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)
@@ -76,6 +76,13 @@ func (t *totals) close() Store {
 	t.mu.Unlock()
 	t.readers.Wait()
 	return s
+}
+
+// closing says whether close has begun, or nothing is open.
+func (t *totals) closing() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.store == nil
 }
 
 // position is the next offset to fold; 0 before open.
