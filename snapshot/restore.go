@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,8 +25,9 @@ type RestoreOptions struct {
 	// compared by their sums, and linked or copied instead of downloaded. A
 	// table is linked, so nobody may write into it; nobody does.
 	Reuse []string
-	// Room, where not nil, is asked once, before anything is downloaded, for
-	// room for so many bytes beside dir. Its error ends the restore; free is
+	// Room, where not nil, is asked before anything is downloaded for room for
+	// so many bytes beside dir; once more where there is none and what earlier
+	// restores had kept was removed for it. Its error ends the restore; free is
 	// called when the restore has ended.
 	Room func(bytes int64) (free func(), err error)
 	// Progress is told how many bytes are there of those that are needed; one
@@ -195,6 +197,9 @@ func (r *restoration) gather(ctx context.Context) error {
 	}
 	if r.opts.Room != nil {
 		free, err := r.opts.Room(r.size(absent))
+		if errors.Is(err, aggregator.ErrNoSpace) && r.discard(need) {
+			free, err = r.opts.Room(r.size(absent))
+		}
 		if err != nil {
 			_ = os.Remove(r.parts) // where it is empty, as if nothing had begun
 			return err
@@ -214,6 +219,21 @@ func (r *restoration) gather(ctx context.Context) error {
 		return true, nil
 	})
 	return errors.Join(err, syncs.Wait())
+}
+
+// discard removes what earlier restores have kept and this one does not need;
+// false where that is nothing.
+func (r *restoration) discard(need map[string]File) (removed bool) {
+	entries, err := os.ReadDir(r.parts)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if _, needed := need[strings.TrimSuffix(e.Name(), partialSuffix)]; !needed && os.Remove(filepath.Join(r.parts, e.Name())) == nil {
+			removed = true
+		}
+	}
+	return removed && os.RemoveAll(r.layout) == nil // it may have links to them
 }
 
 // each calls do for each content, some at a time, and returns those for which

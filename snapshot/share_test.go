@@ -81,6 +81,54 @@ func TestS04RestoreAsksForRoom(t *testing.T) {
 	}
 }
 
+// What a restore that was cut off has kept of another snapshot goes where it
+// takes the room that this one needs, and stays where there is enough.
+func TestS04RestoreMakesRoomOfWhatIsLeft(t *testing.T) {
+	s := openStore(t, unshared{buckets["folder"](t)()}, Options{})
+	m := publish(t, claim(t, s, 3), 10).Manifest
+	for _, enough := range []bool{true, false} {
+		home := t.TempDir()
+		dir := filepath.Join(home, "state")
+		useful := filepath.Join(dir+partsSuffix, m.Files[0].SHA256+partialSuffix)
+		useless := []string{
+			filepath.Join(dir+partsSuffix, strings.Repeat("ab", 32)), filepath.Join(dir+partsSuffix, strings.Repeat("cd", 32)+partialSuffix),
+			filepath.Join(dir+layoutSuffix, "000001.sst"),
+		}
+		for _, name := range append(useless, useful) {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte("x"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		there := func(names ...string) (n int) {
+			for _, name := range names {
+				if _, err := os.Stat(name); err == nil {
+					n++
+				}
+			}
+			return n
+		}
+		asked, kept := 0, 0
+		err := s.Restore(t.Context(), m, dir, RestoreOptions{Room: func(int64) (func(), error) {
+			asked++
+			if kept = there(useless...); !enough && kept > 0 {
+				return nil, fmt.Errorf("%w: 7 bytes are free", aggregator.ErrNoSpace)
+			}
+			if there(useful) == 0 {
+				t.Error("what it needs is removed")
+			}
+			return func() {}, nil
+		}})
+		if err != nil {
+			t.Errorf("enough room %t: %v", enough, err)
+		}
+		if enough != (asked == 1 && kept == 3) {
+			t.Errorf("enough room %t: it was asked for %d times, and %d files were left then", enough, asked, kept)
+		}
+		compare(t, dir, at(10))
+		leftovers(t, dir)
+	}
+}
+
 // A disk that fills up meanwhile is ErrNoSpace, and keeps nothing of it.
 func TestS04DiskFillsDuringARestore(t *testing.T) {
 	s := openStore(t, unshared{buckets["folder"](t)()}, Options{Transfers: 1})
