@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 )
 
 // TestK01GapDuringAnApply: an apply is under way while retention overtakes the reader: the delta goes down once.
@@ -121,4 +122,32 @@ func TestK04RecreatedWhileTheHistoryLoads(t *testing.T) {
 	r.start(0, 1)
 	r.until(0, "over it", func(s PartitionStatus) bool { return s.State == Live || s.State == Paused })
 	r.until(1, "over it", func(s PartitionStatus) bool { return s.State == Live || s.State == Paused })
+}
+
+// TestPausesEndWithAnOwnership: a partition that is paused, since the dead letter
+// takes nothing, is taken by another member, which folds on, and comes back: it
+// is not paused any more, and folds.
+func TestPausesEndWithAnOwnership(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.SnapshotInterval = 5 * time.Millisecond
+	r.letters.takes = func() error { return errors.New("no leader") }
+	r.start(0)
+	r.log.produce(0, sale(1, "1"))
+	r.caughtUp(0)
+	r.log.produce(0, "{", sale(1, "1"))
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused })
+
+	other := r.beside()
+	other.letters = &fakeLetters{}
+	r.commits.edit(func() { r.commits.out = true })
+	other.start(0)
+	other.caughtUp(0)
+	r.until(0, "fenced", func(s PartitionStatus) bool { return s.Snapshot == nil })
+	other.stop()
+	r.commits.edit(func() { r.commits.out = false })
+	r.until(0, "back", func(s PartitionStatus) bool { return s.Position == 3 && s.Snapshot != nil })
+	r.log.produce(0, sale(1, "1"))
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+	r.stop()
 }

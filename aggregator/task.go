@@ -117,12 +117,14 @@ func (t *task) run(ctx context.Context) error {
 // alone before the group is asked whose it is.
 const fencedWait = time.Second
 
-// fenced closes the partition to reads: another member has taken it.
+// fenced closes the partition to reads: another member has taken it. What paused
+// it here is over; what still does shows when it comes back.
 func (t *task) fenced(err error) {
 	t.mu.Lock()
 	lost := t.owner != nil
 	t.owner, t.phase, t.answers = nil, Restoring, false
 	t.gap, t.missing = "", 0
+	t.holds = [numHolds]string{}
 	t.mu.Unlock()
 	if lost && t.p.observer != nil {
 		t.p.observer.Fenced()

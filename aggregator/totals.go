@@ -54,6 +54,7 @@ func (t *totals) open(s Store, epoch int64) {
 	t.progress = s.Progress()
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
 	t.frozen, t.rankings, t.draft = nil, nil, nil
+	t.stopped = false
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)
