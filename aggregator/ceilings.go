@@ -118,13 +118,21 @@ type ceilings struct {
 
 const minCeilings = 1 << 10
 
-// newCeilings has room for about so many keys.
-func newCeilings(s sieve, keys int64) *ceilings {
-	n := minCeilings
-	for int64(n) < 2*keys && n < 1<<30 {
+// places is how long the table for so many keys is.
+func places(keys int64) int64 {
+	n := int64(minCeilings)
+	for n < 2*keys && n < 1<<30 {
 		n *= 2
 	}
-	c := &ceilings{sieve: s, table: make([]height, n)}
+	return n
+}
+
+// ceilingBytes is what the table for so many keys takes.
+func ceilingBytes(keys int64) int64 { return 4 * places(keys) }
+
+// newCeilings has room for about so many keys.
+func newCeilings(s sieve, keys int64) *ceilings {
+	c := &ceilings{sieve: s, table: make([]height, places(keys))}
 	for i := range c.table {
 		c.table[i] = lowest
 	}

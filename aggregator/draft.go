@@ -15,6 +15,7 @@ import (
 // noted.
 type draft struct {
 	sieve
+	takes int64   // bytes, of its ceilings
 	notes []noted // under totals.mu: of deltas frozen since they were taken
 }
 
@@ -34,9 +35,13 @@ func (d *draft) note(delta *Delta) {
 }
 
 // rank makes the ranking of an order with limit rows or more, where it can be
-// kept. One goroutine at a time.
+// kept, and there is memory for it. One goroutine at a time.
 func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
 	d := t.begin(s)
+	if t.rankRoom != nil && !t.rankRoom() {
+		t.end()
+		return nil
+	}
 	r, position, err := t.drawUp(ctx, s, limit)
 	if err != nil {
 		t.end()
@@ -47,7 +52,8 @@ func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
 
 // begin begins a draft; end, or finish, ends it.
 func (t *totals) begin(s sieve) *draft {
-	d := &draft{sieve: s}
+	keys, _ := t.size()
+	d := &draft{sieve: s, takes: ceilingBytes(keys)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.draft = d
@@ -156,6 +162,24 @@ func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (n
 		t.rankings[r.order] = r
 	}
 	return nil, true
+}
+
+// ranksTake is what the ceilings take of the rankings that are asked for, and of
+// the one that is being made; others are dropped.
+func (t *totals) ranksTake() (bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for o, r := range t.rankings {
+		if r.forgotten() {
+			delete(t.rankings, o)
+			continue
+		}
+		bytes += 4 * int64(len(r.ceilings.table))
+	}
+	if t.draft != nil {
+		bytes += t.draft.takes
+	}
+	return bytes
 }
 
 // forgetOldest drops the ranking that was not asked for the longest. The caller

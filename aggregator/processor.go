@@ -39,7 +39,7 @@ type Tuning struct {
 	Topic            string
 	ApplyRecords     int           // folded in memory before one batch to disk
 	ApplyInterval    time.Duration // or this long
-	PendingBytes     int           // or until the totals of all partitions that wait for it take so much; 0 is no bound
+	PendingBytes     int           // or until the totals of all partitions that wait for it take so much; top lists take half as much; 0 is no bound
 	FlushInterval    time.Duration // between two times of making applies durable
 	SnapshotInterval time.Duration // between two snapshots
 	Keep             int           // snapshots of a partition that are kept
@@ -226,6 +226,19 @@ func (p *Processor) pendingShare() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.options.PendingBytes / (2 * max(len(p.tasks), minShares))
+}
+
+// rankRoom says whether there is memory for the rankings of all partitions, with
+// those that are being made: half of PendingBytes.
+func (p *Processor) rankRoom() bool {
+	if p.options.PendingBytes == 0 {
+		return true
+	}
+	bytes := int64(0)
+	for _, t := range p.held() {
+		bytes += t.totals.ranksTake()
+	}
+	return bytes <= int64(p.options.PendingBytes)/2
 }
 
 // sessionCounts are kept for the life of the process.

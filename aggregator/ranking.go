@@ -61,6 +61,9 @@ func (r *ranking) reaches(limit int) bool {
 	return r.floor == nil && !r.bar.set || r.ceilings.sure(r.rows, r.bar) >= limit
 }
 
+// forgotten says whether nobody has asked for the ranking in a while.
+func (r *ranking) forgotten() bool { return time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking }
+
 // A contest is among the rows that may be the first, with what the two
 // deltas hold of them: a part of a total for each, beside the store's.
 type contest struct {
@@ -281,7 +284,7 @@ func (t *totals) seen(s sight, o Order, c *contest) (rows []Leader[[]byte], past
 // froze lets rankings know of a delta that is being frozen. The caller holds mu.
 func (t *totals) froze(d *Delta) {
 	for o, r := range t.rankings {
-		if time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking {
+		if r.forgotten() {
 			delete(t.rankings, o)
 			continue
 		}

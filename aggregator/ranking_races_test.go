@@ -282,3 +282,50 @@ func TestRankingHoldsUpNoClose(t *testing.T) {
 		<-closed
 	}
 }
+
+// TestRankingsKeepToTheirMemory: what no memory is left for is looked for among
+// all keys each time; what nobody asks for any more gives its memory back.
+func TestRankingsKeepToTheirMemory(t *testing.T) {
+	r := newRig(t, 2)
+	r.tuning.PendingBytes = 2 * 3 * int(ceilingBytes(0)) // three rankings
+	scans := 0
+	r.states.scanned = func() { scans++ }
+	r.start(0, 1)
+	for p := range int32(2) {
+		r.log.produce(p, sale(1, "1"), sale(2, "2"))
+		r.caughtUp(p)
+	}
+	ask := func(partition int32, column int) (looked int) {
+		t.Helper()
+		was := scans
+		for range 3 {
+			page, err := r.p.First(t.Context(), partition, Order{Column: column, Descending: true}, 1)
+			if err != nil || len(page.Entries) != 1 {
+				t.Fatal(page, err)
+			}
+		}
+		return scans - was
+	}
+	for _, c := range []struct {
+		partition int32
+		column    int
+		looked    int
+	}{{0, 1, 1}, {1, 1, 1}, {0, 2, 1}, {1, 2, 3}, {0, 1, 0}} {
+		if looked := ask(c.partition, c.column); looked != c.looked {
+			t.Errorf("partition %d, column %d: all keys are looked through %d times, want %d", c.partition, c.column, looked, c.looked)
+		}
+	}
+	task, err := r.p.find(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.totals.mu.Lock()
+	for _, k := range task.totals.rankings {
+		k.asked.Store(0)
+	}
+	task.totals.mu.Unlock()
+	if looked := ask(1, 2); looked != 1 {
+		t.Errorf("with memory given back all keys are looked through %d times", looked)
+	}
+	r.stop()
+}

@@ -76,7 +76,7 @@ const (
 func newTask(p *Processor, partition int32) *task {
 	working := make(chan struct{})
 	close(working)
-	return &task{
+	t := &task{
 		p:         p,
 		partition: partition,
 		log:       p.log.With("topic", p.options.Topic, "partition", partition),
@@ -88,6 +88,8 @@ func newTask(p *Processor, partition int32) *task {
 		phase:     Restoring,
 		session:   p.sessionCounts(partition),
 	}
+	t.totals.rankRoom = p.rankRoom
+	return t
 }
 
 // errPaused ends run's work without ending the process: the task stays,

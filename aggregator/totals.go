@@ -33,6 +33,7 @@ type totals struct {
 	rankings map[Order]*ranking // of the store, at progress
 	draft    *draft             // a ranking that is being made of store
 	ranks    chan struct{}      // a slot for who makes one
+	rankRoom func() bool        // whether there is memory for it; nil is yes
 
 	readers sync.WaitGroup // reads of store under way; added under mu
 	total   sync.Pool      // *Total
