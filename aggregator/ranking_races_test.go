@@ -19,14 +19,7 @@ func TestRankingsBesideFolding(t *testing.T) {
 	p := compile(t, "SELECT userId, sum(revenue) AS revenue, CAST(sum(revenue) AS decimal(3,0)) AS small, min(revenue) AS low, "+
 		"avg(revenue) AS mean, count(*) AS sales, collect_set(revenue) AS all FROM sales GROUP BY userId")
 	states := newMemStates(p)
-	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
-		t.Fatal(err)
-	}
-	states.states[0].open = false
-	store, err := states.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, decoder := openEmpty(t, states)
 	totals := newTotals(p)
 	totals.reach = reach{spare: 3, carry: 2, ask: 1}
 	totals.open(store, 1)
@@ -53,11 +46,6 @@ func TestRankingsBesideFolding(t *testing.T) {
 	due := make(chan struct{}, 1) // an apply is
 	folding.Go(func() {
 		defer close(folded)
-		decoder, err := p.NewDecoder(DecodeCut{}, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		for {
 			totals.mu.Lock()
 			next := totals.active.Next
@@ -183,18 +171,7 @@ func TestRankingsBesideFolding(t *testing.T) {
 func TestRankingOfAStateThatIsGone(t *testing.T) {
 	p := compile(t, salesQuery)
 	states := newMemStates(p)
-	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
-		t.Fatal(err)
-	}
-	states.states[0].open = false
-	store, err := states.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder, err := p.NewDecoder(DecodeCut{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, decoder := openEmpty(t, states)
 	apply := func(sales ...string) {
 		t.Helper()
 		d := p.NewDelta(0, 1)
@@ -241,18 +218,7 @@ func TestRankingOfAStateThatIsGone(t *testing.T) {
 func TestRankingHoldsUpNoClose(t *testing.T) {
 	p := compile(t, salesQuery)
 	states := newMemStates(p)
-	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
-		t.Fatal(err)
-	}
-	states.states[0].open = false
-	store, err := states.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder, err := p.NewDecoder(DecodeCut{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, decoder := openEmpty(t, states)
 	d := p.NewDelta(0, 1)
 	for user := range 5000 {
 		if _, err := decoder.Fold(d, 0, &Record{Offset: d.Next, Value: []byte(sale(user, "1"))}); err != nil {

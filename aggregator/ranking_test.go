@@ -84,20 +84,28 @@ func newRankingRig(t *rapid.T, p *Program) *rankingRig {
 		spare: rapid.IntRange(0, 3).Draw(t, "spare rows"),
 		carry: rapid.IntRange(1, 3).Draw(t, "contenders of an apply"), ask: rapid.IntRange(1, 3).Draw(t, "contenders of an answer"),
 	}
-	id := Identity{Topic: "sales", Partition: 0, Partitions: 1}
-	if _, err := r.states.Create(id, Progress{}); err != nil {
+	var store Store
+	store, r.decoder = openEmpty(t, r.states)
+	r.totals.open(store, 1)
+	return r
+}
+
+// openEmpty opens the state of the only partition, which is empty, and makes
+// what decodes its records.
+func openEmpty(t interface{ Fatal(args ...any) }, states *memStates) (Store, *Decoder) {
+	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
 		t.Fatal(err)
 	}
-	r.states.states[0].open = false
-	store, err := r.states.Open(0)
+	states.states[0].open = false
+	store, err := states.Open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.totals.open(store, 1)
-	if r.decoder, err = p.NewDecoder(DecodeCut{}, nil); err != nil {
+	decoder, err := states.program.NewDecoder(DecodeCut{}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return store, decoder
 }
 
 // fold folds the first n events and returns the others.
@@ -185,20 +193,9 @@ func TestRankingIsKept(t *testing.T) {
 	states := newMemStates(p)
 	scans := 0
 	states.scanned = func() { scans++ }
-	if _, err := states.Create(Identity{Topic: "sales", Partitions: 1}, Progress{}); err != nil {
-		t.Fatal(err)
-	}
-	states.states[0].open = false
-	store, err := states.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, decoder := openEmpty(t, states)
 	totals := newTotals(p)
 	totals.open(store, 1)
-	decoder, err := p.NewDecoder(DecodeCut{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	fold := func(user, revenue int) {
 		record := Record{Offset: totals.active.Next, Value: fmt.Appendf(nil, `{"userId":%d,"revenue":%d}`, user, revenue)}
 		if out, err := decoder.Fold(totals.active, 0, &record); err != nil || out.Result != Folded {

@@ -6,14 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
-
 	"tidemark/aggregator"
-	"tidemark/api"
 	"tidemark/internal/testkit"
 	"tidemark/source/kafka"
-	"tidemark/store"
 )
 
 // heldSnapshots begins a restore when it may.
@@ -58,69 +53,35 @@ func TestK09RestoreOutlastsTheSession(t *testing.T) {
 	}
 	s.publish(topic.ID, 0, 3)
 
-	states, err := store.Open(s.cfg.State.Dir, store.Options{Program: s.cfg.Program, MinFree: -1, Fatal: func(why string) { t.Error(why) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := api.NewMetrics(prometheus.NewRegistry(), "test", "")
-	seeder, err := newSeeder(s.cfg, client, log, metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshots := newPublished(s.cfg, log, metrics, states)
-	held := heldSnapshots{snapshots, make(chan struct{}), make(chan struct{})}
-	group := &membership{id: s.cfg.Kafka.GroupID, metrics: metrics}
-	processor := aggregator.NewProcessor(aggregator.Parts{
-		Program: s.cfg.Program, Log: fetcher, States: states, Seeder: seeder, Snapshots: held,
-		Seeds: aggregator.NewSeeds(seeder, held, nil), Commits: group, Logger: log,
-	}, aggregator.Tuning{
+	held := heldSnapshots{begun: make(chan struct{}), may: make(chan struct{})}
+	m := enter(t, s.cfg, client, fetcher, aggregator.Tuning{
 		Topic: "sales", ApplyRecords: 100, ApplyInterval: time.Second, FlushInterval: time.Minute, SnapshotInterval: time.Minute, Keep: 2,
+	}, func(p *aggregator.Parts) {
+		held.Snapshots = p.Snapshots
+		p.Snapshots = held
 	})
-	group.processor, snapshots.tasks = processor, processor
-
-	ctx, stop := context.WithCancel(t.Context())
-	var work errgroup.Group
-	member, leave := context.WithCancel(context.WithoutCancel(ctx))
-	work.Go(func() error { defer leave(); return processor.Run(ctx) })
-	work.Go(func() error { return fetcher.Run(member) })
-	work.Go(func() error { return group.enter(member, client) })
-	defer func() {
-		stop()
-		for _, end := range []func() error{work.Wait, snapshots.Close, states.Close} {
-			if err := end(); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	is := func(partition int32) aggregator.PartitionStatus {
-		for _, p := range processor.Status() {
-			if p.Partition == partition {
-				return p
-			}
-		}
-		return aggregator.PartitionStatus{}
-	}
+	defer m.stop()
 
 	select {
 	case <-held.begun:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("no restore begins: %+v", processor.Status())
+		t.Fatalf("no restore begins: %+v", m.processor.Status())
 	}
-	testkit.Eventually(t, 30*time.Second, func() bool { return is(1).State == aggregator.Live && is(1).Position == 5 }, "partition 1 is live")
+	testkit.Eventually(t, 30*time.Second, func() bool { return m.is(1).State == aggregator.Live && m.is(1).Position == 5 }, "partition 1 is live")
 	began := time.Now()
-	first := group.group.Load().Status()
+	first := m.group.group.Load().Status()
 	testkit.Eventually(t, time.Minute, func() bool {
-		return group.group.Load().Status().LastHeartbeat.Sub(began) > 3*session
+		return m.group.group.Load().Status().LastHeartbeat.Sub(began) > 3*session
 	}, "heartbeats are answered for three session timeouts")
-	if p := is(0); p.State != aggregator.Restoring || p.Answers {
+	if p := m.is(0); p.State != aggregator.Restoring || p.Answers {
 		t.Errorf("meanwhile the partition is %+v", p)
 	}
 	close(held.may)
-	testkit.Eventually(t, 30*time.Second, func() bool { return is(0).State == aggregator.Live && is(0).Position == 5 }, "partition 0 is live")
-	if is(0).Counts.Results[aggregator.Folded] != 5 {
-		t.Errorf("three records of the snapshot and two of the log make %v", is(0).Counts.Results)
+	testkit.Eventually(t, 30*time.Second, func() bool { return m.is(0).State == aggregator.Live && m.is(0).Position == 5 }, "partition 0 is live")
+	if m.is(0).Counts.Results[aggregator.Folded] != 5 {
+		t.Errorf("three records of the snapshot and two of the log make %v", m.is(0).Counts.Results)
 	}
-	if last := group.group.Load().Status(); last.Generation != first.Generation || last.MemberID != first.MemberID || last.Silent || last.Problem != "" {
+	if last := m.group.group.Load().Status(); last.Generation != first.Generation || last.MemberID != first.MemberID || last.Silent || last.Problem != "" {
 		t.Errorf("the member was %+v and is %+v", first, last)
 	}
 }

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"context"
 	"iter"
 	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
-
 	"tidemark/aggregator"
-	"tidemark/api"
 	"tidemark/internal/testkit"
 	"tidemark/source/kafka"
-	"tidemark/store"
 )
 
 // stallingStates have an apply that takes as long as it is told to.
@@ -75,69 +69,35 @@ func TestK12StalledWriteOutlastsTheSession(t *testing.T) {
 	}
 	defer client.Close()
 	fetcher := kafka.NewFetcher(client, kafka.FetchOptions{})
-	states, err := store.Open(s.cfg.State.Dir, store.Options{Program: s.cfg.Program, MinFree: -1, Fatal: func(why string) { t.Error(why) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stalling := stallingStates{states, make(chan struct{}), make(chan struct{}), new(atomic.Bool)}
-	metrics := api.NewMetrics(prometheus.NewRegistry(), "test", "")
-	seeder, err := newSeeder(s.cfg, client, log, metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshots := newPublished(s.cfg, log, metrics, states)
-	group := &membership{id: s.cfg.Kafka.GroupID, metrics: metrics}
-	processor := aggregator.NewProcessor(aggregator.Parts{
-		Program: s.cfg.Program, Log: fetcher, States: stalling, Seeder: seeder, Snapshots: snapshots,
-		Seeds: aggregator.NewSeeds(seeder, snapshots, nil), Commits: group, Logger: log,
-	}, aggregator.Tuning{
+	stalling := stallingStates{begun: make(chan struct{}), may: make(chan struct{}), once: new(atomic.Bool)}
+	m := enter(t, s.cfg, client, fetcher, aggregator.Tuning{
 		Topic: "sales", ApplyRecords: 2, ApplyInterval: 20 * time.Millisecond, FlushInterval: time.Minute, SnapshotInterval: time.Minute, Keep: 2,
+	}, func(p *aggregator.Parts) {
+		stalling.States = p.States
+		p.States = stalling
 	})
-	group.processor, snapshots.tasks = processor, processor
-
-	ctx, stop := context.WithCancel(t.Context())
-	var work errgroup.Group
-	member, leave := context.WithCancel(context.WithoutCancel(ctx))
-	work.Go(func() error { defer leave(); return processor.Run(ctx) })
-	work.Go(func() error { return fetcher.Run(member) })
-	work.Go(func() error { return group.enter(member, client) })
-	defer func() {
-		stop()
-		for _, end := range []func() error{work.Wait, snapshots.Close, states.Close} {
-			if err := end(); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	is := func(partition int32) aggregator.PartitionStatus {
-		for _, p := range processor.Status() {
-			if p.Partition == partition {
-				return p
-			}
-		}
-		return aggregator.PartitionStatus{}
-	}
+	defer m.stop()
 
 	select {
 	case <-stalling.begun:
 	case <-time.After(30 * time.Second):
-		t.Fatalf("nothing is applied: %+v", processor.Status())
+		t.Fatalf("nothing is applied: %+v", m.processor.Status())
 	}
-	began, first := time.Now(), group.group.Load().Status()
+	began, first := time.Now(), m.group.group.Load().Status()
 	b.Produce("sales", 0, repeated(20, `{"userId":"a","revenue":1}`)...)
 	b.Produce("sales", 1, repeated(7, `{"userId":"b","revenue":1}`)...)
 	testkit.Eventually(t, time.Minute, func() bool {
-		return group.group.Load().Status().LastHeartbeat.Sub(began) > 2*session
+		return m.group.group.Load().Status().LastHeartbeat.Sub(began) > 2*session
 	}, "heartbeats are answered for two session timeouts")
-	if p := is(1); p.State != aggregator.Live || p.Position != 7 {
+	if p := m.is(1); p.State != aggregator.Live || p.Position != 7 {
 		t.Errorf("meanwhile the other partition is %+v", p)
 	}
-	if last := group.group.Load().Status(); last.Generation != first.Generation || last.MemberID != first.MemberID || last.Silent || last.Problem != "" {
+	if last := m.group.group.Load().Status(); last.Generation != first.Generation || last.MemberID != first.MemberID || last.Silent || last.Problem != "" {
 		t.Errorf("the member was %+v and is %+v", first, last)
 	}
 	close(stalling.may)
-	testkit.Eventually(t, 30*time.Second, func() bool { p := is(0); return p.State == aggregator.Live && p.Position == 25 }, "partition 0 goes on")
-	if c := is(0).Counts.Results; c[aggregator.Folded] != 25 {
+	testkit.Eventually(t, 30*time.Second, func() bool { p := m.is(0); return p.State == aggregator.Live && p.Position == 25 }, "partition 0 goes on")
+	if c := m.is(0).Counts.Results; c[aggregator.Folded] != 25 {
 		t.Errorf("25 records count as %v", c)
 	}
 }
