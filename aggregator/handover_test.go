@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -281,6 +282,43 @@ func TestPublishNow(t *testing.T) {
 	if list, err := r.p.PublishSnapshots(context.Background()); err != nil || len(list) != 1 {
 		t.Errorf("after a revoke: %+v, %v", list, err)
 	}
+}
+
+// TestPublishNowWhileTheStoreIsSilent: who asks while a publish waits for a
+// store that says nothing hears what became of that one, and does not wait for
+// the next.
+func TestPublishNowWhileTheStoreIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.snapshots.silent = make(chan struct{})
+		r.start(0)
+		r.log.produce(0, sale(1, "1"))
+		r.caughtUp(0)
+		r.snapshots.edit(func() { r.snapshots.away = errors.New("no route to the store") })
+		answers := make(chan error)
+		for range 3 { // one is under way, two wait
+			go func() {
+				_, err := r.p.PublishSnapshots(context.Background())
+				answers <- err
+			}()
+			synctest.Wait()
+		}
+		r.snapshots.silent <- struct{}{}
+		synctest.Wait()
+		for i := range 3 {
+			select {
+			case err := <-answers:
+				if err == nil || !strings.Contains(err.Error(), "no route to the store") {
+					t.Errorf("an answer: %v", err)
+				}
+			default:
+				t.Errorf("%d of 3 have an answer", i)
+			}
+			synctest.Wait()
+		}
+		close(r.snapshots.silent)
+		r.stop()
+	})
 }
 
 // TestOtherDefinitionPublished ends the process, as one of the local state does.

@@ -42,10 +42,25 @@ func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) er
 		case errors.Is(err, ErrFenced):
 			return err
 		case err != nil && ctx.Err() == nil:
+			t.turnAway(err)
 			if t.p.observer != nil {
 				t.p.observer.Unpublished()
 			}
 			t.log.Warn("no snapshot could be published; it is tried again", "err", err, "in", t.p.options.SnapshotInterval)
+		}
+	}
+}
+
+// turnAway answers who asked for a publish while one was under way that failed:
+// the next would fail alike, and a store that says nothing takes a minute to
+// show it.
+func (t *task) turnAway(err error) {
+	for {
+		select {
+		case asked := <-t.asks:
+			asked <- err
+		default:
+			return
 		}
 	}
 }

@@ -26,6 +26,7 @@ type memLines struct {
 	away    error                   // what everything gets
 	stuck   error                   // what each restore gets
 	unclean error                   // what each clean-up gets
+	silent  chan struct{}           // a publish waits for it, where not nil
 	damaged bool                    // the newest of each cannot be restored
 }
 
@@ -150,7 +151,14 @@ func (o *memPublisher) Newest() (Snapshot, bool) {
 	return *o.last, true
 }
 
-func (o *memPublisher) Publish(_ context.Context, store Store) (Snapshot, error) {
+func (o *memPublisher) Publish(ctx context.Context, store Store) (Snapshot, error) {
+	if o.s.silent != nil {
+		select {
+		case <-o.s.silent:
+		case <-ctx.Done():
+			return Snapshot{}, ctx.Err()
+		}
+	}
 	o.s.mu.Lock()
 	defer o.s.mu.Unlock()
 	if o.s.away != nil {
