@@ -81,6 +81,9 @@ func tornApply(p *store.Partition, deltas map[string]sum, next aggregator.Progre
 	return p.Apply(sorted(nil), next)
 }
 
+// wereTables says whether an apply of a life was large enough for a table.
+var wereTables atomic.Bool
+
 // life opens the state on a disk and lets write run until a crash at a random
 // moment. It returns the disk as the crash leaves it, and the position that was
 // durable before.
@@ -114,6 +117,9 @@ func life(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, survives int, write wri
 					return
 				}
 				durable.Store(next)
+			}
+			if p.DB().Metrics().Ingest.Count > 0 {
+				wereTables.Store(true)
 			}
 			if from = next; from > crashAt {
 				reach()
@@ -189,6 +195,9 @@ func TestS16PowerCutsKeepWholeApplies(t *testing.T) {
 			}
 			if advanced == 0 {
 				t.Error("no life got anywhere")
+			}
+			if !wereTables.Load() {
+				t.Error("no apply was a table")
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func Open(dir string, opts Options) (*Dir, error) {
 	d.hold = hold
 	removed, err := d.layout.tidy()
 	for _, path := range removed {
-		opts.Logger.Warn("removed an unfinished state", "path", path)
+		opts.Logger.Warn("removed what was unfinished", "path", path)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the state directory %s: %w", dir, err), hold.release())
@@ -181,7 +181,8 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 	if err != nil {
 		return nil, damaged(err)
 	}
-	p.db = db
+	opts.EnsureDefaults() // as Open did with its own copy
+	p.db, p.opts = db, opts
 	return p, nil
 }
 

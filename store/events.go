@@ -27,12 +27,13 @@ type events struct {
 	errors  atomic.Int64 // background errors so far
 	stalls  atomic.Int64 // times that applies had to wait
 	stalled stopwatch
+	eased   chan struct{} // of capacity 1: a compaction has ended
 
 	background, stall, low throttle
 }
 
 func newEvents(log *slog.Logger, fatal func(reason string)) *events {
-	return &events{log: log, fatal: fatal, full: make(chan struct{}, 1)}
+	return &events{log: log, fatal: fatal, full: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
 }
 
 func (e *events) listener() *pebble.EventListener {
@@ -64,21 +65,39 @@ func (e *events) listener() *pebble.EventListener {
 			if info.Err == nil {
 				e.fullAt.Store(0)
 			}
+			select {
+			case e.eased <- struct{}{}:
+			default:
+			}
 		},
-		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
-			e.stalls.Add(1)
-			e.stalled.start()
-			e.stall.do(func(held int) {
-				e.log.Info("applies wait for compaction", "reason", info.Reason, "held_back", held)
-			})
-		},
-		WriteStallEnd: e.stalled.stop,
+		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { e.stallBegins(info.Reason) },
+		WriteStallEnd:   e.stalled.stop,
 		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
 			e.low.do(func(int) {
 				e.log.Warn("disk is nearly full", "free_bytes", info.AvailBytes, "total_bytes", info.TotalBytes,
 					"below_percent", info.PercentThreshold)
 			})
 		},
+	}
+}
+
+func (e *events) stallBegins(reason string) {
+	e.stalls.Add(1)
+	e.stalled.start()
+	e.stall.do(func(held int) {
+		e.log.Info("applies wait for compaction", "reason", reason, "held_back", held)
+	})
+}
+
+// await returns once good is true, which it asks after each compaction.
+func (e *events) await(good func() bool) {
+	if good() {
+		return
+	}
+	e.stallBegins("too many tables wait for it")
+	defer e.stalled.stop()
+	for !good() {
+		<-e.eased
 	}
 }
 

@@ -25,10 +25,10 @@ const (
 // keys. It depends on the set of keys alone, and is written with the applies
 // that change it.
 //
-// add and put belong to the goroutine that applies; estimate to all.
+// add, pending and committed belong to the goroutine that applies; estimate to all.
 type keyCount struct {
 	registers [keyCountLen]byte
-	changed   bool // since put
+	changed   bool // since committed
 	sum       atomic.Int64
 }
 
@@ -46,15 +46,15 @@ func (c *keyCount) add(key []byte) {
 	}
 }
 
-// put adds the registers to a batch where they have changed.
-func (c *keyCount) put(b *pebble.Batch) error {
+// pending is what is to be written under keysKey, nil where nothing has changed.
+func (c *keyCount) pending() []byte {
 	if !c.changed {
 		return nil
 	}
-	return b.Set(keysKey, c.registers[:], nil)
+	return c.registers[:]
 }
 
-// committed says that the batch of the last put was committed.
+// committed says that what was pending is written.
 func (c *keyCount) committed() {
 	if c.changed {
 		c.changed = false

@@ -24,6 +24,8 @@ const (
 	// behind its number. What they hold is no state.
 	makingSuffix   = ".new"
 	removingSuffix = ".drop"
+	// The file with this behind the number is an apply that is being written.
+	tableSuffix = ".apply"
 )
 
 // layout is a state directory's paths.
@@ -78,16 +80,13 @@ func (l layout) sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// tidy removes what an interrupted Create, Install or snapshot has left,
+// tidy removes what an interrupted Create, Install, Apply or snapshot has left,
 // and returns the paths.
 func (l layout) tidy() (removed []string, err error) {
 	unfinished := func(name string) bool {
-		number, found := strings.CutSuffix(name, makingSuffix)
-		if !found {
-			number, found = strings.CutSuffix(name, removingSuffix)
-		}
+		number, suffix, found := strings.Cut(name, ".")
 		_, valid := parseNumber(number)
-		return found && valid
+		return found && valid && slices.Contains([]string{makingSuffix, removingSuffix, tableSuffix}, "."+suffix)
 	}
 	checkpoint := func(name string) bool {
 		_, valid := parseNumber(name)
@@ -104,7 +103,7 @@ func (l layout) tidy() (removed []string, err error) {
 	return append(removed, more...), err
 }
 
-// clear removes the directories in dir that are left over, durable on return,
+// clear removes what is left over in dir, durable on return,
 // and returns their paths.
 func (l layout) clear(dir string, left func(name string) bool) (removed []string, err error) {
 	names, err := l.fs.List(dir)

@@ -14,9 +14,6 @@ import (
 	"tidemark/event"
 )
 
-// maxBatch, in bytes, bounds one apply: Pebble's limit is 4 GiB.
-const maxBatch = 3 << 30
-
 // Partition is the state of one partition: an open Pebble database. Reads may
 // come from any goroutine; Apply, Seed, Guards and Close come from one at a
 // time.
@@ -25,6 +22,7 @@ type Partition struct {
 	number int32
 	path   string
 	db     *pebble.DB
+	opts   *pebble.Options // of db
 	seat   *seat
 	events *events
 	gate   *gate
@@ -39,7 +37,7 @@ type Partition struct {
 
 	written  atomic.Int64 // batches committed since it was opened
 	durable  atomic.Int64 // of them, flushed
-	batchCap int          // bytes of the last apply
+	batchCap int          // bytes to make room for in the next batch
 }
 
 var _ aggregator.NewStore = (*Partition)(nil)
@@ -54,7 +52,7 @@ func (p *Partition) Progress() aggregator.Progress {
 	return p.progress
 }
 
-// Apply merges the totals, which come in key order, and next in one batch. On
+// Apply merges the totals, which come in key order, and next in one step. On
 // return both are visible to Get and View, together; they are durable after
 // Flush, or when Pebble flushes by itself. Any crash keeps a prefix of the
 // applies, each whole.
@@ -81,24 +79,47 @@ func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Prog
 	}
 	b := p.db.NewBatchWithSize(p.batchCap)
 	defer b.Close()
-	for key, value := range totals {
-		p.mergeInto(b, key, value)
-		if b.Len() > maxBatch {
-			return fmt.Errorf("batch is larger than %s; apply more often", size(maxBatch))
+	large, err := p.gather(b, totals)
+	defer large.drop()
+	switch {
+	case err != nil:
+		return err
+	case large != nil:
+		err = large.commit(next)
+	default:
+		if err = p.setProgress(b, next); err == nil {
+			p.batchCap = b.Len() + b.Len()/8
+			err = p.commit(b)
 		}
 	}
-	if err := p.setProgress(b, next); err != nil {
+	if err != nil {
 		return err
 	}
-	bytes := b.Len()
-	if err := p.commit(b); err != nil {
-		return err
-	}
-	p.batchCap = bytes + bytes/8
 	p.mu.Lock()
 	p.progress = next
 	p.mu.Unlock()
 	return nil
+}
+
+// gather adds the totals to b; where they are too many for a batch it returns a
+// table that holds them.
+func (p *Partition) gather(b *pebble.Batch, totals iter.Seq2[[]byte, []byte]) (large *table, err error) {
+	most := int(p.opts.MemTableSize / tableShare)
+	for key, value := range totals {
+		if large == nil && b.Len() < most {
+			p.mergeInto(b, key, value)
+			continue
+		}
+		if large == nil {
+			if large, err = p.newTable(b); err != nil {
+				return large, err
+			}
+		}
+		if err = large.add(key, value); err != nil {
+			return large, err
+		}
+	}
+	return large, nil
 }
 
 // begin enters the gate for a write and checks that one may be made. The
@@ -139,15 +160,22 @@ func (p *Partition) setProgress(b *pebble.Batch, next aggregator.Progress) error
 
 // commit commits a batch, with the key count where its keys have changed it.
 func (p *Partition) commit(b *pebble.Batch) error {
-	if err := p.keys.put(b); err != nil {
-		return err
+	if registers := p.keys.pending(); registers != nil {
+		if err := b.Set(keysKey, registers, nil); err != nil {
+			return err
+		}
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
 		return err
 	}
+	p.committed()
+	return nil
+}
+
+// committed notes that what was written is a part of the database.
+func (p *Partition) committed() {
 	p.keys.committed()
 	p.written.Add(1)
-	return nil
 }
 
 // Get appends the key's total to dst; false where there is none.

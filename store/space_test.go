@@ -60,20 +60,24 @@ type fullDisk struct {
 	*vfs.MemFS
 	full    atomic.Bool
 	logs    atomic.Bool // writes to Pebble's log fail
+	tables  bool        // only writes of large applies fail
 	ballast atomic.Bool // its removal makes room
 	failed  atomic.Int64
 }
+
+// full is the error of a write on a full disk.
+func full(path string) error { return &fs.PathError{Op: "write", Path: path, Err: syscall.ENOSPC} }
 
 func (f *fullDisk) fs() vfs.FS {
 	return removals{errorfs.Wrap(f.MemFS, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch {
 		case f.logs.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite:
-			return &fs.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
-		case !f.full.Load() || !strings.HasSuffix(op.Path, ".sst"):
+			return full(op.Path)
+		case !f.full.Load() || f.tables != strings.HasSuffix(op.Path, ".apply") || !f.tables && !strings.HasSuffix(op.Path, ".sst"):
 			return nil
 		case op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpCreate:
 			f.failed.Add(1)
-			return &fs.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
+			return full(op.Path)
 		}
 		return nil
 	})), f}

@@ -31,10 +31,13 @@ func flushInterval(apply time.Duration) time.Duration {
 	return min(max(15*apply, time.Second), 30*time.Second)
 }
 
-// storeMemory is the part of state.memory, in bytes, that caches and write buffers
-// take; the rest is for totals that are folded and not applied yet. What a
-// catch-up holds in memory is written once, so half of it goes there.
-func storeMemory(memory int64) int64 { return max(memory/2, leastMemory) }
+// state.memory is divided so that the process keeps to about all of it: a quarter
+// is for caches and write buffers, and three eighths for totals that are folded
+// and not applied yet, since what a catch-up holds in memory is written once.
+// What the network holds and what waits for the collector take the rest.
+func storeMemory(memory int64) int64 { return max(memory/4, leastMemory) }
+
+func pendingMemory(memory int64) int { return int(memory / 8 * 3) }
 
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
@@ -126,7 +129,7 @@ func (s *service) run(ctx context.Context) (err error) {
 		Commits: group, Letters: letters.deadLetter(), Observer: s.metrics, Logger: s.log,
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
-		PendingBytes:     int(s.cfg.State.Memory / 2),
+		PendingBytes:     pendingMemory(s.cfg.State.Memory),
 		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
 		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
 		AcceptGap: s.cfg.OnGap == "accept",
