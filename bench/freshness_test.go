@@ -20,7 +20,7 @@ func measureFreshness(t *testing.T, b *bench, s *section) {
 	svc := b.newService(t, f.set)
 	svc.start(t)
 	svc.ready(t, time.Minute)
-	load := b.offer(t, f.set.topic, f.sales, b.size.Offered)
+	load := b.offer(t, f.set.topic, partitions, f.sales, b.size.Offered)
 	client, err := b.broker.newClient(kgo.ProducerLinger(0))
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func measureHandover(t *testing.T, b *bench, s *section) {
 	stays.folds(t, 10*time.Minute, 50*time.Millisecond, int64(2*b.size.Users))
 	stays.publish(t)
 	keys := b.keyOfEach(t, stays, 2)
-	load := b.offer(t, topic, g, b.size.Offered)
+	load := b.offer(t, topic, 2, g, b.size.Offered)
 
 	var joins, leaves, silentJoins, silentLeaves []float64
 	for range b.size.Runs {

@@ -18,7 +18,7 @@ func measureReads(t *testing.T, b *bench, s *section) {
 	svc := b.newService(t, f.set)
 	svc.start(t)
 	svc.ready(t, time.Minute)
-	load := b.offer(t, f.set.topic, f.sales, b.size.Load)
+	load := b.offer(t, f.set.topic, partitions, f.sales, b.size.Load)
 	user := func(rnd *rand.Rand) string { return strconv.Itoa(rnd.IntN(b.size.Users)) }
 
 	const workers = 8

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -50,8 +49,30 @@ func newSales(users int, s spread, seed uint64) *sales {
 
 var firstSale = time.Date(2015, 7, 29, 0, 0, 0, 0, time.UTC).UnixMilli()
 
+// drawn is what an event holds that counts.
+type drawn struct {
+	user              int
+	cents, points, at int64
+}
+
 // next makes an event and takes it into account.
 func (g *sales) next() *kgo.Record {
+	d, r := g.draw()
+	g.count(d)
+	return r
+}
+
+// count takes an event into account.
+func (g *sales) count(d drawn) {
+	t := &g.totals[d.user]
+	t.sales++
+	t.cents += d.cents
+	t.points += d.points
+	t.latest = max(t.latest, d.at)
+}
+
+// draw makes an event.
+func (g *sales) draw() (drawn, *kgo.Record) {
 	users := uint64(len(g.totals))
 	var user int
 	switch g.spread {
@@ -66,11 +87,6 @@ func (g *sales) next() *kgo.Record {
 	points := int64(g.rnd.IntN(300))
 	ms := firstSale + int64(g.n)*3 + int64(g.rnd.IntN(2000)) - 1000
 	g.n++
-	t := &g.totals[user]
-	t.sales++
-	t.cents += cents
-	t.points += points
-	t.latest = max(t.latest, ms)
 
 	b := make([]byte, 0, 176)
 	b = append(b, `{"userId":`...)
@@ -90,7 +106,7 @@ func (g *sales) next() *kgo.Record {
 		b = strconv.AppendInt(b, int64(g.rnd.IntN(2000)), 10)
 	}
 	b = append(b, "]}"...)
-	return &kgo.Record{Key: key, Value: b}
+	return drawn{user, cents, points, ms}, &kgo.Record{Key: key, Value: b}
 }
 
 func appendTime(b []byte, ms int64) []byte {
@@ -125,55 +141,4 @@ func (b *bench) fill(t testing.TB, topic string, g *sales, n int) {
 	if err := failed.Load(); err != nil {
 		t.Fatalf("produce to %s: %v", topic, *err)
 	}
-}
-
-// stream is a load of so many events a second, until it is stopped.
-type stream struct {
-	began  time.Time
-	made   atomic.Int64
-	cancel context.CancelFunc
-	done   chan error
-}
-
-// offer starts a stream. Events are written every five milliseconds, as many
-// as are due by then.
-func (b *bench) offer(t testing.TB, topic string, g *sales, rate int) *stream {
-	t.Helper()
-	client, err := b.broker.newClient(kgo.ProducerLinger(2*time.Millisecond), kgo.MaxBufferedRecords(1<<18))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &stream{began: time.Now(), cancel: cancel, done: make(chan error, 1)}
-	go func() {
-		defer client.Close()
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				s.done <- client.Flush(context.WithoutCancel(ctx))
-				return
-			case now := <-tick.C:
-				due := int64(now.Sub(s.began).Seconds() * float64(rate))
-				for ; s.made.Load() < due; s.made.Add(1) {
-					r := g.next()
-					r.Topic = topic
-					client.Produce(context.WithoutCancel(ctx), r, nil)
-				}
-			}
-		}
-	}()
-	return s
-}
-
-// stop ends the stream and returns the events a second that it reached.
-func (s *stream) stop(t testing.TB) float64 {
-	t.Helper()
-	rate := float64(s.made.Load()) / time.Since(s.began).Seconds()
-	s.cancel()
-	if err := <-s.done; err != nil {
-		t.Errorf("end the stream of events: %v", err)
-	}
-	return rate
 }

@@ -111,7 +111,7 @@ func (b *bench) standstill(t *testing.T, s *section, f *filled) {
 	svc := b.newService(t, f.set)
 	svc.start(t)
 	svc.ready(t, time.Minute)
-	load := b.offer(t, f.set.topic, f.sales, b.size.Offered)
+	load := b.offer(t, f.set.topic, partitions, f.sales, b.size.Offered)
 	b.stands(t, svc, b.span()/5, nil)
 	quiet := b.stands(t, svc, b.span(), nil)
 	m, at, made := b.meter(), svc.cpu(), 0

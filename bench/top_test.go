@@ -28,7 +28,7 @@ func measureTop(t *testing.T, b *bench, s *section) {
 			svc.stop(t)
 			continue
 		}
-		load := b.offer(t, f.set.topic, f.sales, b.size.Load)
+		load := b.offer(t, f.set.topic, partitions, f.sales, b.size.Load)
 		press(t, svc.address, 1, 100*time.Millisecond, b.span()/5, askTop) // the load takes its stride
 		m = b.meter()
 		at := svc.cpu()
