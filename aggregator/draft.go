@@ -12,11 +12,28 @@ import (
 
 // A draft is a ranking that is being made: all keys of the store are looked
 // through while folding and applies go on, and what they change meanwhile is
-// noted.
+// noted. It belongs to totals, not to the requests that wait for it: it goes on
+// when they give up, and the next finds what it came to.
 type draft struct {
 	sieve
-	takes int64   // bytes, of its ceilings
-	notes []noted // under totals.mu: of deltas frozen since they were taken
+	limit   int           // rows that are wanted of it; under totals.mu until it has begun
+	begun   bool          // under totals.mu: it has its slots, and notes
+	asked   *atomic.Int64 // as of the ranking
+	waiting atomic.Int32  // requests
+	done    chan struct{} // closed at its end
+	err     error         // once done is closed
+	takes   int64         // bytes, of its ceilings
+	notes   []noted       // under totals.mu: of deltas frozen since they were taken
+}
+
+// errUnwanted ends a draft that nobody waits for, or has asked for in a while.
+var errUnwanted = errors.New("nobody asks for it any more")
+
+func (d *draft) wanted() error {
+	if d.waiting.Load() == 0 && forgotten(d.asked) {
+		return errUnwanted
+	}
+	return nil
 }
 
 // noted is what one key gained: its height, and the hash of the key.
@@ -34,50 +51,122 @@ func (d *draft) note(delta *Delta) {
 	}
 }
 
-// rank makes the ranking of an order with limit rows or more, where it can be
-// kept, and there is memory for it. One goroutine at a time.
-func (t *totals) rank(ctx context.Context, s sieve, limit int) error {
-	d := t.begin(s)
-	if t.rankRoom != nil && !t.rankRoom() {
-		t.end()
-		return nil
+// await waits for the draft of an order with limit rows or more, which it begins
+// where none is under way; drawn says that it came to its end. Where another one
+// is under way, it waits for that.
+func (t *totals) await(ctx context.Context, s sieve, limit int, slots chan struct{}) (drawn bool, err error) {
+	d, fits := t.join(s, limit, slots)
+	if d == nil {
+		return false, ErrClosing
 	}
-	r, position, err := t.drawUp(ctx, s, limit)
-	if err != nil {
-		t.end()
-		return err
+	defer d.waiting.Add(-1)
+	select {
+	case <-d.done:
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
-	return t.finish(ctx, r, d, position)
+	if !fits || d.err == errUnwanted {
+		return false, nil
+	}
+	return true, d.err
 }
 
-// begin begins a draft; end, or finish, ends it.
-func (t *totals) begin(s sieve) *draft {
-	keys, _ := t.size()
-	d := &draft{sieve: s, takes: ceilingBytes(keys)}
+// join returns the draft under way, or begins one, for a request that waits for
+// it: fits says whether it is what is wanted. The draft is nil where the store is
+// closed.
+func (t *totals) join(s sieve, limit int, slots chan struct{}) (d *draft, fits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.draft = d
-	if t.frozen != nil {
-		d.note(t.frozen) // the store may have it, or not
+	if t.store == nil {
+		return nil, false
 	}
-	return d
+	if d = t.draft; d == nil {
+		d = &draft{sieve: s, limit: limit, asked: new(atomic.Int64), done: make(chan struct{})}
+		t.draft = d
+		t.readers.Add(1) // close waits for it
+		go t.rank(d, t.closed, slots)
+	}
+	d.waiting.Add(1)
+	if d.order != s.order {
+		return d, false
+	}
+	d.asked.Store(time.Now().Unix())
+	if !d.begun {
+		d.limit = max(d.limit, limit)
+	}
+	return d, d.limit >= limit
 }
 
-func (t *totals) end() {
+// rank makes the ranking of a draft, where it can be kept, and there is memory
+// for it. It ends early once closed is, or nobody wants it.
+func (t *totals) rank(d *draft, closed <-chan struct{}, slots chan struct{}) {
+	defer t.readers.Done()
+	leave, err := t.turn(closed, slots)
+	if err == nil {
+		if err = d.wanted(); err == nil {
+			err = t.draw(d)
+		}
+		leave()
+	}
 	t.mu.Lock()
 	t.draft = nil
 	t.mu.Unlock()
+	d.err = err
+	close(d.done)
+}
+
+// turn waits for a slot of this partition, and for one among all, until stop is
+// closed; leave gives them back.
+func (t *totals) turn(stop <-chan struct{}, slots chan struct{}) (leave func(), err error) {
+	select {
+	case t.through <- struct{}{}:
+	case <-stop:
+		return nil, ErrClosing
+	}
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots; <-t.through }, nil
+	case <-stop:
+		<-t.through
+		return nil, ErrClosing
+	}
+}
+
+// draw looks through all keys.
+func (t *totals) draw(d *draft) error {
+	t.begin(d)
+	if t.rankRoom != nil && !t.rankRoom() {
+		return nil
+	}
+	r, position, err := t.drawUp(d)
+	if err != nil {
+		return err
+	}
+	return t.finish(r, d, position)
+}
+
+// begin lets a draft take notes.
+func (t *totals) begin(d *draft) {
+	keys, _ := t.size()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d.takes, d.begun = ceilingBytes(keys), true
+	if t.frozen != nil {
+		d.note(t.frozen) // the store may have it, or not
+	}
 }
 
 // finish makes r, which is as of position, a ranking of the store as it is now,
 // and keeps it where it can be kept.
-func (t *totals) finish(ctx context.Context, r *ranking, d *draft, position int64) error {
-	defer t.end()
+func (t *totals) finish(r *ranking, d *draft, position int64) error {
 	var changed []string
-	for ctx.Err() == nil {
+	for {
 		notes, done := t.keep(r, d, changed, position)
 		if done {
 			return nil
+		}
+		if err := d.wanted(); err != nil {
+			return err
 		}
 		in := contenders[string]{limit: len(r.rows) + t.reach.carry, line: r.line(), bar: r.bar}
 		for _, n := range notes {
@@ -93,13 +182,12 @@ func (t *totals) finish(ctx context.Context, r *ranking, d *draft, position int6
 			return err
 		}
 	}
-	return ctx.Err()
 }
 
 // drawUp makes a ranking of all keys of the store, as of position.
-func (t *totals) drawUp(ctx context.Context, s sieve, limit int) (r *ranking, position int64, err error) {
-	r = &ranking{order: s.order, limit: limit, asked: new(atomic.Int64)}
-	r.asked.Store(time.Now().Unix())
+func (t *totals) drawUp(d *draft) (r *ranking, position int64, err error) {
+	s := d.sieve
+	r = &ranking{order: s.order, limit: d.limit, asked: d.asked}
 	err = t.viewed(func(store Store, v View) error {
 		if position, err = v.Position(); err != nil {
 			return err
@@ -109,7 +197,7 @@ func (t *totals) drawUp(ctx context.Context, s sieve, limit int) (r *ranking, po
 		line := lowest // that a row must reach to be among the first
 		raises := make([]raise, 0, 64)
 		var raw event.Value
-		err := t.each(ctx, v, r.order, func(sum *Total, key, total []byte) {
+		err := t.each(d.wanted, v, r.order, func(sum *Total, key, total []byte) {
 			value := sum.valueOf(r.order.Column, key)
 			h := s.heightOf(value)
 			if s.raw != nil {
@@ -142,8 +230,8 @@ func (t *totals) drawUp(ctx context.Context, s sieve, limit int) (r *ranking, po
 func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (notes []noted, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.store == nil || t.draft != d {
-		return nil, true // who asks is told so, or looks again
+	if t.store == nil {
+		return nil, true // who asks is told so
 	}
 	notes, d.notes = d.notes, nil
 	if len(notes) > 0 || position != t.progress.Position {
@@ -170,7 +258,7 @@ func (t *totals) ranksTake() (bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for o, r := range t.rankings {
-		if r.forgotten() {
+		if forgotten(r.asked) {
 			delete(t.rankings, o)
 			continue
 		}

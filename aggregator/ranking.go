@@ -61,8 +61,10 @@ func (r *ranking) reaches(limit int) bool {
 	return r.floor == nil && !r.bar.set || r.ceilings.sure(r.rows, r.bar) >= limit
 }
 
-// forgotten says whether nobody has asked for the ranking in a while.
-func (r *ranking) forgotten() bool { return time.Since(time.Unix(r.asked.Load(), 0)) > forgetRanking }
+// forgotten says whether nobody has asked for a ranking in a while.
+func forgotten(asked *atomic.Int64) bool {
+	return time.Since(time.Unix(asked.Load(), 0)) > forgetRanking
+}
 
 // A contest is among the rows that may be the first, with what the two
 // deltas hold of them: a part of a total for each, beside the store's.
@@ -207,32 +209,23 @@ func cut(rows []Leader[[]byte], floor *Leader[[]byte], limit, spare int) ([]Lead
 // are as of. slots bounds how many partitions are looked through at once.
 // ErrClosing where the store is closed.
 func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struct{}) (rows []Leader[[]byte], position int64, err error) {
-	found := func() bool {
-		rows, position, err = t.ranked(o, limit)
-		return rows != nil || err != nil
-	}
-	if found() {
-		return rows, position, err
-	}
-	for _, slot := range []chan struct{}{t.ranks, slots} { // one at a time here: who asks for the same finds it
-		select {
-		case slot <- struct{}{}:
-			defer func() { <-slot }()
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		}
-	}
-	if found() {
-		return rows, position, err
-	}
-	if s, ok := t.program.newSieve(o); ok {
-		if err := t.rank(ctx, s, limit); err != nil {
-			return nil, 0, err
-		}
-		if found() {
+	s, known := t.program.newSieve(o)
+	for drawn := false; known; {
+		if rows, position, err = t.ranked(o, limit); rows != nil || err != nil {
 			return rows, position, err
 		}
+		if drawn {
+			break // it could not be kept
+		}
+		if drawn, err = t.await(ctx, s, limit, slots); err != nil {
+			return nil, 0, err
+		}
 	}
+	leave, err := t.turn(ctx.Done(), slots)
+	if err != nil {
+		return nil, 0, ctx.Err()
+	}
+	defer leave()
 	return t.lookThrough(ctx, o, limit)
 }
 
@@ -284,13 +277,13 @@ func (t *totals) seen(s sight, o Order, c *contest) (rows []Leader[[]byte], past
 // froze lets rankings know of a delta that is being frozen. The caller holds mu.
 func (t *totals) froze(d *Delta) {
 	for o, r := range t.rankings {
-		if r.forgotten() {
+		if forgotten(r.asked) {
 			delete(t.rankings, o)
 			continue
 		}
 		r.freeze(d, t.reach.carry)
 	}
-	if t.draft != nil {
+	if t.draft != nil && t.draft.begun {
 		t.draft.note(d)
 	}
 }
@@ -366,7 +359,7 @@ func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Le
 // mergeThrough finds the first rows among all keys of a view and of a contest.
 func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c *contest, applied bool) ([]Leader[[]byte], error) {
 	first := NewLeaders[[]byte](o, limit)
-	err := t.each(ctx, v, o, func(sum *Total, key, total []byte) {
+	err := t.each(ctx.Err, v, o, func(sum *Total, key, total []byte) {
 		if _, changed := c.keys[string(key)]; changed {
 			return
 		}
@@ -385,16 +378,16 @@ func (t *totals) mergeThrough(ctx context.Context, v View, o Order, limit int, c
 }
 
 // each reads all keys of a view; sum has what Value of the order's column needs.
-// ErrClosing where the store is wanted closed: who lets the partition go waits
-// for no look at all keys.
-func (t *totals) each(ctx context.Context, v View, o Order, f func(sum *Total, key, total []byte)) error {
+// It ends with stop's error, and with ErrClosing where the store is wanted
+// closed: who lets the partition go waits for no look at all keys.
+func (t *totals) each(stop func() error, v View, o Order, f func(sum *Total, key, total []byte)) error {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
 	n := 0
 	for key, total := range v.Scan(nil) {
 		if n++; n%1024 == 0 {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if err := stop(); err != nil {
+				return err
 			}
 			if t.closing() {
 				return ErrClosing

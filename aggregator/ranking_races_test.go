@@ -165,54 +165,6 @@ func TestRankingsBesideFolding(t *testing.T) {
 	}
 }
 
-// TestRankingOfAStateThatIsGone: a partition is taken by another member while a
-// ranking is drawn up, and comes back with a state that is further on: the
-// ranking is none of that one.
-func TestRankingOfAStateThatIsGone(t *testing.T) {
-	p := compile(t, salesQuery)
-	states := newMemStates(p)
-	store, decoder := openEmpty(t, states)
-	apply := func(sales ...string) {
-		t.Helper()
-		d := p.NewDelta(0, 1)
-		d.Reset(store.Progress().Position)
-		for _, s := range sales {
-			if out, err := decoder.Fold(d, 0, &Record{Offset: d.Next, Value: []byte(s)}); err != nil || out.Result != Folded {
-				t.Fatal(out, err)
-			}
-			d.Next++
-		}
-		if err := store.Apply(d.Sorted(nil), store.Progress().after(d)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apply(sale(1, "5"), sale(2, "6"))
-	totals := newTotals(p)
-	totals.reach.spare = 0
-	totals.open(store, 1)
-
-	o := Order{Column: 2, Descending: true}
-	s, ok := p.newSieve(o)
-	if !ok {
-		t.Fatal("nothing is known of a sum")
-	}
-	d := totals.begin(s)
-	r, position, err := totals.drawUp(t.Context(), s, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	totals.close()
-	apply(sale(3, "100")) // by the other member
-	totals.open(store, 3)
-	if err := totals.finish(t.Context(), r, d, position); err != nil {
-		t.Fatal(err)
-	}
-	rows, position, err := totals.first(t.Context(), o, 1, make(chan struct{}, 1))
-	if err != nil || position != 3 || len(rows) != 1 || string(rows[0].Key) != "3" {
-		t.Errorf("at %d the first are %s, %v", position, shown(rows), err)
-	}
-}
-
 // TestRankingHoldsUpNoClose: a partition is let go of while all its keys are
 // looked through, which is given up then.
 func TestRankingHoldsUpNoClose(t *testing.T) {

@@ -33,7 +33,7 @@ func checkRankings(t *rapid.T) {
 	orders := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Order {
 		return Order{rapid.IntRange(0, len(def.Columns)-1).Draw(t, "column"), rapid.Bool().Draw(t, "descending")}
 	}), 1, 2).Draw(t, "orders")
-	r.states.scanned = func() {
+	r.scanned = func() {
 		if n := rapid.IntRange(0, 3).Draw(t, "events in a scan"); n > 0 && !r.applying {
 			events = r.fold(events, n)
 			if rapid.Bool().Draw(t, "applied in a scan") {
@@ -76,6 +76,7 @@ type rankingRig struct {
 	applying bool
 	truth    map[int64]*Delta // all that was folded before a position
 	all      []Record
+	scanned  func() // called while all keys are looked through
 }
 
 func newRankingRig(t *rapid.T, p *Program) *rankingRig {
@@ -148,10 +149,7 @@ func (r *rankingRig) apply() {
 }
 
 func (r *rankingRig) ask(o Order, limit int) {
-	rows, position, err := r.totals.first(r.t.Context(), o, limit, make(chan struct{}, 1))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	rows, position := r.first(o, limit)
 	p := r.totals.program
 	straight := p.NewDelta(0, 1)
 	for i := range r.all[:position] {
@@ -174,6 +172,39 @@ func (r *rankingRig) ask(o Order, limit int) {
 	want = want[:min(limit, len(want))]
 	if got, want := shown(rows), shown(want); got != want {
 		r.t.Fatalf("%+v, %d rows at %d:\n got %s\nwant %s", o, limit, position, got, want)
+	}
+}
+
+// first asks in a goroutine of its own: what happens while keys are looked
+// through is drawn in the test's.
+func (r *rankingRig) first(o Order, limit int) (rows []Leader[[]byte], position int64) {
+	scans, happened, answered, over := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	defer close(over)
+	r.states.scanned = func() {
+		select {
+		case scans <- struct{}{}:
+			<-happened
+		case <-over: // the test ended meanwhile
+		}
+	}
+	var err error
+	go func() {
+		defer close(answered)
+		rows, position, err = r.totals.first(r.t.Context(), o, limit, make(chan struct{}, 1))
+	}()
+	for {
+		select {
+		case <-answered:
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			return rows, position
+		case <-scans:
+			func() {
+				defer func() { happened <- struct{}{} }()
+				r.scanned()
+			}()
+		}
 	}
 }
 

@@ -32,7 +32,8 @@ type totals struct {
 	reach    reach
 	rankings map[Order]*ranking // of the store, at progress
 	draft    *draft             // a ranking that is being made of store
-	ranks    chan struct{}      // a slot for who makes one
+	through  chan struct{}      // a slot for who looks through all keys
+	closed   chan struct{}      // closed once store is wanted closed
 	rankRoom func() bool        // whether there is memory for it; nil is yes
 
 	readers sync.WaitGroup // reads of store under way; added under mu
@@ -40,7 +41,7 @@ type totals struct {
 }
 
 func newTotals(p *Program) *totals {
-	t := &totals{program: p, reach: defaultReach, ranks: make(chan struct{}, 1)}
+	t := &totals{program: p, reach: defaultReach, through: make(chan struct{}, 1)}
 	t.room.L = &t.mu
 	t.total.New = func() any { return p.NewTotal() }
 	return t
@@ -54,7 +55,8 @@ func (t *totals) open(s Store, epoch int64) {
 	t.store = s
 	t.progress = s.Progress()
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
-	t.frozen, t.rankings, t.draft = nil, nil, nil
+	t.closed = make(chan struct{})
+	t.frozen, t.rankings = nil, nil
 	t.stopped = false
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
@@ -73,6 +75,9 @@ func (t *totals) show(p Progress) {
 func (t *totals) close() Store {
 	t.mu.Lock()
 	s := t.store
+	if s != nil {
+		close(t.closed)
+	}
 	t.store, t.rankings = nil, nil
 	t.touch()
 	t.mu.Unlock()

@@ -19,7 +19,6 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 	a, _ := l.begin(of)
 	pages := make([]*aggregator.Page, len(a.Standings)) // nil where the partition went away
 	looking, ctx := errgroup.WithContext(ctx)
-	looking.SetLimit(cap(l.pages) + 1) // one finds its rows while the others are waited for
 	for i, st := range a.Standings {
 		looking.Go(func() error {
 			page, err := l.reader.First(ctx, st.Partition, q.Order, q.Limit)
