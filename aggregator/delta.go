@@ -12,7 +12,8 @@ import (
 
 // Delta is the change of one partition's totals by the records in
 // [First, Next). One goroutine at a time; those that only read it (Len, Bytes,
-// Get, Sorted, Smallest) may do so side by side.
+// Get, Sorted, Smallest) may do so side by side. See index for who reads it in
+// order while it is folded into.
 //
 // It is a hash table with open addressing over rows of words. Neither table
 // nor rows hold pointers, and a key that was seen before costs no allocation.
@@ -32,6 +33,7 @@ type Delta struct {
 	live   int        // of those, touched by an event or a document
 	keys   keyArena
 	memory memory
+	index  index
 }
 
 const (
@@ -81,6 +83,7 @@ func (d *Delta) Reset(first int64) {
 	d.rows, d.live = 0, 0
 	d.keys.reset()
 	d.memory.reset()
+	d.index.reset()
 }
 
 // Get appends the key's encoded total to dst; false where the delta has none.

@@ -2,10 +2,9 @@ package aggregator
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"math"
-	"slices"
+	"sort"
 )
 
 // entry is a row to be put in order: the first eight bytes of its key, and its
@@ -27,51 +26,70 @@ func (d *Delta) Sorted(from []byte) iter.Seq2[[]byte, []byte] {
 				entries = append(entries, entry{row[0], uint32(i)})
 			}
 		}
-		d.sort(entries)
+		keys := d.rowKeys()
+		keys.sort(entries)
 		d.yield(entries, yield)
 	}
 }
 
 // Smallest yields, in key order, the first limit keys >= from as Sorted would.
-// Its time is proportional to Len, but it is short: of most keys the first word
-// alone is looked at.
+// Its time goes by limit, and by the rows that are not in the index.
 func (d *Delta) Smallest(from []byte, limit int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, total []byte) bool) {
+		limit = min(limit, d.live)
 		if limit <= 0 {
 			return
 		}
 		w0, w1 := keyWords(from)
-		// The smallest so far: two of them for each one wanted, cut in half
-		// when they are full; what is above the largest kept needs no place.
-		room := 2 * min(limit, d.live)
-		entries := make([]entry, 0, room)
-		var last []uint64                  // the largest key that is wanted, once there are limit
-		greatest := uint64(math.MaxUint64) // its first word
-		for s := range d.slabs {
-			for j, word := range d.slabs[s][:max(0, min(slabRows, d.rows-s*slabRows))] {
-				if word < w0 || word > greatest {
-					continue
-				}
-				i := s*slabRows + j
-				row := d.row(i)
-				if row[rowFlags]&flagTouched == 0 || d.compareTo(row, from, w0, w1) < 0 {
-					continue
-				}
-				if last != nil && d.compareRows(row, last) > 0 {
-					continue
-				}
-				entries = append(entries, entry{word, uint32(i)})
-				if len(entries) == room && room > limit {
-					d.sort(entries)
-					entries = entries[:limit]
-					last = d.row(int(entries[limit-1].row))
-					greatest = last[0]
-				}
+		runs, rows := d.index.have()
+		heads := make([][]entry, len(runs), len(runs)+1)
+		for i, run := range runs {
+			heads[i] = run[sort.Search(len(run), func(j int) bool {
+				return d.compareTo(d.row(int(run[j].row)), from, w0, w1) >= 0
+			}):]
+		}
+		heads = append(heads, d.tail(rows, from, limit))
+		keys := d.rowKeys()
+		d.yield(keys.merge(heads, limit, func(row uint32) bool { return d.row(int(row))[rowFlags]&flagTouched != 0 }), yield)
+	}
+}
+
+// tail is, in key order, the first limit keys >= from of the rows from one on. It
+// is short: of most keys the first word alone is looked at.
+func (d *Delta) tail(rows int, from []byte, limit int) []entry {
+	w0, w1 := keyWords(from)
+	keys := d.rowKeys()
+	// The smallest so far: two of them for each one wanted, cut in half when
+	// they are full; what is above the largest kept needs no place.
+	room := 2 * min(limit, d.rows-rows)
+	entries := make([]entry, 0, room)
+	last := entry{prefix: math.MaxUint64} // the largest key that is wanted, once there are limit
+	cut := false
+	for s := rows >> slabShift; s<<slabShift < d.rows; s++ {
+		base := s << slabShift
+		words := d.slabs[s][:min(slabRows, d.rows-base)]
+		for j := max(0, rows-base); j < len(words); j++ {
+			e := entry{words[j], uint32(base + j)}
+			if e.prefix < w0 || e.prefix > last.prefix {
+				continue
+			}
+			row := d.row(base + j)
+			if row[rowFlags]&flagTouched == 0 || d.compareTo(row, from, w0, w1) < 0 {
+				continue
+			}
+			if cut && keys.compare(e, last) > 0 {
+				continue
+			}
+			entries = append(entries, e)
+			if len(entries) == room && room > limit {
+				keys.sort(entries)
+				entries = entries[:limit]
+				last, cut = entries[limit-1], true
 			}
 		}
-		d.sort(entries)
-		d.yield(entries[:min(limit, len(entries))], yield)
 	}
+	keys.sort(entries)
+	return entries[:min(limit, len(entries))]
 }
 
 // yield yields the entries with their encoded totals.
@@ -125,36 +143,6 @@ func (d *Delta) compareTo(row []uint64, key []byte, w0, w1 uint64) int {
 		return 0
 	}
 	return bytes.Compare(d.keys.at(row[rowFlags]>>flagBits), key)
-}
-
-// compareRows orders two rows by key.
-func (d *Delta) compareRows(a, b []uint64) int {
-	if b[1]&0xff <= shortKey {
-		return d.compareTo(a, nil, b[0], b[1])
-	}
-	return d.compareTo(a, d.keys.at(b[rowFlags]>>flagBits), b[0], b[1])
-}
-
-// sort puts entries in key order: by prefix first, and rows with one prefix by
-// their keys.
-func (d *Delta) sort(entries []entry) {
-	if len(entries) < 1<<10 {
-		slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.prefix, b.prefix) })
-	} else {
-		radixSort(entries)
-	}
-	for i := 0; i < len(entries); {
-		j := i + 1
-		for j < len(entries) && entries[j].prefix == entries[i].prefix {
-			j++
-		}
-		if j-i > 1 {
-			slices.SortFunc(entries[i:j], func(a, b entry) int {
-				return d.compareRows(d.row(int(a.row)), d.row(int(b.row)))
-			})
-		}
-		i = j
-	}
 }
 
 // radixSort sorts by prefix: least significant byte first, and only bytes in

@@ -18,15 +18,15 @@ import (
 type totals struct {
 	program *Program
 
-	mu       sync.Mutex
-	room     sync.Cond // active may take more: see waitRoom
-	stopped  bool      // no room until this is lifted
-	store    Store     // nil before it is open and after it is closed
-	progress Progress  // of the store
-	active   *Delta    // [First, Next): being folded
-	frozen   *Delta    // being applied, nil where none is
-	spare    *Delta    // empty, the next active
-	freezes  uint64    // how often active was frozen
+	mu       sync.RWMutex // a read waits for one slice of folding at most: who waits for RLock gets it next
+	room     sync.Cond    // active may take more: see waitRoom
+	stopped  bool         // no room until this is lifted
+	store    Store        // nil before it is open and after it is closed
+	progress Progress     // of the store
+	active   *Delta       // [First, Next): being folded
+	frozen   *Delta       // being applied, nil where none is
+	spare    *Delta       // empty, the next active
+	freezes  uint64       // how often active was frozen
 	changed  chan struct{}
 
 	reach    reach
@@ -87,15 +87,15 @@ func (t *totals) close() Store {
 
 // closing says whether close has begun, or nothing is open.
 func (t *totals) closing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	return t.store == nil
 }
 
 // position is the next offset to fold; 0 before open.
 func (t *totals) position() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if t.active == nil {
 		return 0
 	}
@@ -104,8 +104,8 @@ func (t *totals) position() int64 {
 
 // summary is the progress of store and deltas together.
 func (t *totals) summary() Progress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	sum := t.progress
 	for _, d := range []*Delta{t.frozen, t.active} {
 		if d != nil {
@@ -118,8 +118,8 @@ func (t *totals) summary() Progress {
 // hold is the part of summary that a read goes by, and whether anything is in
 // store and deltas.
 func (t *totals) hold() (position int64, placement Placement, anything bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	p := &t.progress
 	position, placement, anything = p.Position, p.Placement, p.Documents > 0 || p.Counts.Results[Folded] > 0
 	for _, d := range [...]*Delta{t.frozen, t.active} {
@@ -132,13 +132,13 @@ func (t *totals) hold() (position int64, placement Placement, anything bool) {
 
 // size is how many keys the store has, about, and what they take on disk.
 func (t *totals) size() (keys, bytes int64) {
-	t.mu.Lock()
+	t.mu.RLock()
 	store := t.store
 	if store != nil {
 		t.readers.Add(1)
 		defer t.readers.Done()
 	}
-	t.mu.Unlock()
+	t.mu.RUnlock()
 	if store == nil {
 		return 0, 0
 	}
@@ -162,7 +162,7 @@ func (t *totals) discard() {
 	}
 	if t.active != nil {
 		t.freezes++
-		t.active.Reset(t.progress.Position)
+		t.active = t.emptied(t.active, t.progress.Position)
 	}
 	t.touch()
 }
@@ -223,8 +223,7 @@ func (t *totals) freeze() (*Delta, Progress) {
 		if t.active.First == t.active.Next {
 			return nil, t.progress
 		}
-		t.frozen, t.active, t.spare = t.active, t.spare, nil
-		t.active.Reset(t.frozen.Next)
+		t.frozen, t.active, t.spare = t.active, t.emptied(t.spare, t.active.Next), nil
 		t.freezes++
 		t.froze(t.frozen)
 	}
@@ -247,8 +246,18 @@ func (t *totals) moved(applied Progress) {
 	defer t.mu.Unlock()
 	t.progress = applied
 	t.freezes++
-	t.active.Reset(applied.Position)
+	t.active = t.emptied(t.active, applied.Position)
 	t.touch()
+}
+
+// emptied is a delta without records, another one where d is still read. The
+// caller holds mu.
+func (t *totals) emptied(d *Delta, first int64) *Delta {
+	if d.pinned() {
+		d = t.program.NewDelta(d.partition, d.partitions)
+	}
+	d.Reset(first)
+	return d
 }
 
 // sight is what a read takes under mu before it goes to the store: what the
@@ -264,8 +273,8 @@ type sight struct {
 // look begins a read; ok is false where the store is closed. Each look that
 // was ok needs a done.
 func (t *totals) look(take func(frozen, active *Delta)) (s sight, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	if t.store == nil {
 		return s, false
 	}
@@ -285,8 +294,8 @@ func (t *totals) done() { t.readers.Done() }
 // still says whether no delta was frozen since s was taken: then what a Get of
 // the store returned meanwhile did not hold the active delta of s.
 func (t *totals) still(s sight) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	return t.freezes == s.freezes
 }
 
@@ -395,6 +404,7 @@ func (t *totals) scan(from, prefix []byte, limit int) (entries []Entry, more boo
 
 // tryScan is one try of scan; ok is false where an apply came between.
 func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, position int64, ok bool, err error) {
+	t.extend()
 	var pending [2][]Entry
 	s, open := t.look(func(frozen, active *Delta) {
 		if frozen != nil {
@@ -449,6 +459,24 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 		entries = append(entries, e)
 	}
 	return entries, s.position, true, v.Err()
+}
+
+// extend brings the indexes of the deltas up to date, for the look that follows.
+func (t *totals) extend() {
+	t.mu.RLock()
+	deltas := [...]*Delta{t.frozen, t.active}
+	for _, d := range deltas {
+		if d != nil {
+			d.pin()
+		}
+	}
+	t.mu.RUnlock()
+	for _, d := range deltas {
+		if d != nil {
+			d.extend(t.mu.RLocker())
+			d.unpin()
+		}
+	}
 }
 
 // collect copies entries that begin with prefix.
