@@ -141,6 +141,12 @@ func newCeilings(s sieve, keys int64) *ceilings {
 
 func (c *ceilings) place(hash uint32) *height { return &c.table[hash&uint32(len(c.table)-1)] }
 
+// of is the ceiling of a key.
+func (c *ceilings) of(key []byte) height {
+	w0, w1 := keyWords(key)
+	return *c.place(c.program.hash(key, w0, w1))
+}
+
 // raise is what a ceiling is to be at least.
 type raise struct {
 	hash   uint32

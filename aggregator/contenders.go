@@ -26,35 +26,52 @@ func (b *bar) clears(s *sieve, v *event.Value) bool { return !b.set || s.floor(v
 
 // contenders are keys that may have come to the front: those whose ceilings
 // reach a line, and of them the highest. The bar is raised to the others.
-type contenders[T any] struct {
+type contenders struct {
 	limit int
 	line  height
 	bar   bar
-	list  []contender[T]
+	list  []contender
+	at    map[string]int // in list
 }
 
-type contender[T any] struct {
+type contender struct {
+	key    string
 	height height
-	of     T
 }
 
-// add takes a key in by its ceiling, where it may be one of them.
-func (c *contenders[T]) add(h height, of T) {
-	if h < c.line || c.bar.set && h <= c.bar.height {
+// takes says whether a key with the ceiling h may be one of them.
+func (c *contenders) takes(h height) bool { return h >= c.line && (!c.bar.set || h > c.bar.height) }
+
+// add takes a key in by its ceiling, where it may be one of them. One that is in
+// already has the higher of its ceilings.
+func (c *contenders) add(h height, key string) {
+	if !c.takes(h) {
 		return
 	}
-	if c.list = append(c.list, contender[T]{h, of}); len(c.list) >= 2*c.limit {
+	if i, in := c.at[key]; in {
+		c.list[i].height = max(c.list[i].height, h)
+		return
+	}
+	if c.at == nil {
+		c.at = map[string]int{}
+	}
+	c.at[key] = len(c.list)
+	if c.list = append(c.list, contender{key, h}); len(c.list) >= 2*c.limit {
 		c.prune()
 	}
 }
 
 // prune keeps the highest of them.
-func (c *contenders[T]) prune() {
+func (c *contenders) prune() {
 	if len(c.list) <= c.limit {
 		return
 	}
-	slices.SortFunc(c.list, func(a, b contender[T]) int { return cmp.Compare(b.height, a.height) })
+	slices.SortFunc(c.list, func(a, b contender) int { return cmp.Compare(b.height, a.height) })
 	c.bar.raise(c.list[c.limit].height)
 	clear(c.list[c.limit:])
 	c.list = c.list[:c.limit]
+	clear(c.at)
+	for i := range c.list {
+		c.at[c.list[i].key] = i
+	}
 }

@@ -217,6 +217,9 @@ func (d *Decoder) fold(delta *Delta, partition int32, r *Record, s *scanned) (Re
 	}
 	delta.touch(s.at.row, s.key)
 	delta.fold(s.at.row, s.texts, d.operands)
+	if delta.changes != nil {
+		delta.change(s.at.index)
+	}
 	return Folded, fault{}, nil
 }
 

@@ -34,6 +34,9 @@ type Delta struct {
 	keys   keyArena
 	memory memory
 	index  index
+
+	changes []uint32 // rows that were folded into, in order; nil where they are not noted
+	lost    int64    // changes before them that are not there any more
 }
 
 const (
@@ -84,6 +87,30 @@ func (d *Delta) Reset(first int64) {
 	d.keys.reset()
 	d.memory.reset()
 	d.index.reset()
+	d.changes, d.lost = d.changes[:0], 0
+}
+
+// note lets the delta note which rows are folded into from here on, the last
+// most of them; 0 is none.
+func (d *Delta) note(most int) {
+	switch {
+	case most == 0:
+		d.changes = nil
+	case d.changes == nil:
+		d.changes = make([]uint32, 0, most)
+	}
+}
+
+// noted is how many changes were noted so far.
+func (d *Delta) noted() int64 { return d.lost + int64(len(d.changes)) }
+
+// change notes that a row is folded into.
+func (d *Delta) change(row int) {
+	if len(d.changes) == cap(d.changes) {
+		d.lost += int64(len(d.changes))
+		d.changes = d.changes[:0]
+	}
+	d.changes = append(d.changes, uint32(row))
 }
 
 // Get appends the key's encoded total to dst; false where the delta has none.
@@ -105,15 +132,20 @@ func (d *Delta) hashed() iter.Seq2[[]uint64, uint32] {
 			if row[rowFlags]&flagTouched == 0 {
 				continue
 			}
-			var key []byte
-			if row[1]&0xff > shortKey {
-				key = d.keys.at(row[rowFlags] >> flagBits)
-			}
-			if !yield(row, d.program.hash(key, row[0], row[1])) {
+			if !yield(row, d.hashOf(row)) {
 				return
 			}
 		}
 	}
+}
+
+// hashOf is the hash of a row's key.
+func (d *Delta) hashOf(row []uint64) uint32 {
+	var key []byte
+	if row[1]&0xff > shortKey {
+		key = d.keys.at(row[rowFlags] >> flagBits)
+	}
+	return d.program.hash(key, row[0], row[1])
 }
 
 // row is the words of row i.

@@ -159,7 +159,7 @@ func (t *totals) begin(d *draft) {
 // finish makes r, which is as of position, a ranking of the store as it is now,
 // and keeps it where it can be kept.
 func (t *totals) finish(r *ranking, d *draft, position int64) error {
-	var changed []string
+	var changed []contender
 	for {
 		notes, done := t.keep(r, d, changed, position)
 		if done {
@@ -168,15 +168,13 @@ func (t *totals) finish(r *ranking, d *draft, position int64) error {
 		if err := d.wanted(); err != nil {
 			return err
 		}
-		in := contenders[string]{limit: len(r.rows) + t.reach.carry, line: r.line(), bar: r.bar}
+		in := contenders{limit: len(r.rows) + t.reach.carry, line: r.line(), bar: r.bar}
 		for _, n := range notes {
 			in.add(r.ceilings.merge(n.hash, n.height), n.key)
 		}
 		in.prune()
 		r.bar = in.bar
-		for i := range in.list {
-			changed = append(changed, in.list[i].of)
-		}
+		changed = append(changed, in.list...)
 		var err error
 		if position, err = t.reread(r, changed); err != nil {
 			return err
@@ -227,7 +225,7 @@ func (t *totals) drawUp(d *draft) (r *ranking, position int64, err error) {
 // keep keeps r, which is as of position, where no notes are left; else it returns
 // those. Where the store was closed meanwhile nothing is kept: what another
 // member has folded since is noted nowhere.
-func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (notes []noted, done bool) {
+func (t *totals) keep(r *ranking, d *draft, changed []contender, position int64) (notes []noted, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.store == nil {
@@ -247,7 +245,9 @@ func (t *totals) keep(r *ranking, d *draft, changed []string, position int64) (n
 		t.forgetOldest()
 	}
 	if r.reaches(r.limit) {
+		r.anew(t.reach.carry)
 		t.rankings[r.order] = r
+		t.active.note(t.reach.changes)
 	}
 	return nil, true
 }
@@ -284,17 +284,17 @@ func (t *totals) forgetOldest() {
 
 // reread reads the rows of r, and the keys that may have passed its floor, anew,
 // as of position.
-func (t *totals) reread(r *ranking, changed []string) (position int64, err error) {
+func (t *totals) reread(r *ranking, changed []contender) (position int64, err error) {
 	err = t.viewed(func(_ Store, v View) error {
 		if position, err = v.Position(); err != nil {
 			return err
 		}
-		c := &contest{keys: map[string][2][]byte{}, floor: r.floor}
-		for _, key := range changed {
-			c.keys[key] = [2][]byte{}
+		c := &contest{keys: map[string]candidate{}, floor: r.floor}
+		for i := range changed {
+			c.keys[changed[i].key] = candidate{}
 		}
 		for i := range r.rows {
-			c.keys[string(r.rows[i].Key)] = [2][]byte{}
+			c.keys[string(r.rows[i].Key)] = candidate{}
 		}
 		rows, err := t.settle(r.order, c, true, v.Get)
 		r.rows, r.floor = cut(rows, r.floor, r.limit, t.reach.spare)

@@ -15,13 +15,13 @@ import (
 // need not be looked for among all keys each time they are asked for. It is of
 // the store as of the last apply: rows, in order, come before floor, and every
 // other key does not, or is not above the bar. What is folded since is looked at
-// when it is asked: a key that was behind can only have come to the front if its
-// ceiling has. Those keys are contenders, and their totals are read; where they
-// are many, those of the highest, and the bar is raised to the others. Applies
-// carry the ranking on in the same way.
+// when it is asked (see news): a key that was behind can only have come to the
+// front if its ceiling has. Those keys are contenders, and their totals are read;
+// where they are many, those of the highest, and the bar is raised to the others.
+// Applies carry the ranking on in the same way.
 //
-// Its fields are under totals.mu. The slice rows, and what it holds, do not
-// change.
+// Its fields are under totals.mu, but news. The slice rows, and what it holds, do
+// not change.
 type ranking struct {
 	order Order
 	rows  []Leader[[]byte] // of their totals
@@ -30,8 +30,9 @@ type ranking struct {
 	limit int           // rows that are wanted of it
 	asked *atomic.Int64 // when they were wanted last, in Unix seconds
 
-	ceilings *ceilings // of the store and the frozen delta
-	frozen   []string  // the contenders in the frozen delta
+	ceilings *ceilings   // of the store and the frozen delta
+	frozen   []contender // in the frozen delta
+	news     news
 }
 
 // reach is how far rankings look beyond the rows that are asked for.
@@ -39,9 +40,12 @@ type reach struct {
 	spare int // rows that are kept besides, as far as spareBytes go
 	carry int // keys without a row that are read to carry a ranking over an apply
 	ask   int // and to answer, where that is enough
+	// changes are noted for who asks; where there were more since, all pending
+	// keys are looked at.
+	changes int
 }
 
-var defaultReach = reach{spare: 500, carry: 1024, ask: 64}
+var defaultReach = reach{spare: 500, carry: 1024, ask: 64, changes: 1 << 15}
 
 const (
 	spareBytes = 1 << 20 // a partition
@@ -66,55 +70,6 @@ func forgotten(asked *atomic.Int64) bool {
 	return time.Since(time.Unix(asked.Load(), 0)) > forgetRanking
 }
 
-// A contest is among the rows that may be the first, with what the two
-// deltas hold of them: a part of a total for each, beside the store's.
-type contest struct {
-	rows  []Leader[[]byte]
-	parts [][2][]byte          // of each of rows
-	keys  map[string][2][]byte // the parts of keys that have no row
-	floor *Leader[[]byte]
-	bar   bar
-	all   bool // no contender was left out
-}
-
-// contest takes from a ranking and deltas, of which each may be nil, what the
-// first rows are to be found of, with the best more contenders of the active
-// one beside the rows. The caller holds totals.mu.
-func (r *ranking) contest(frozen, active *Delta, more int) *contest {
-	c := &contest{rows: r.rows, parts: make([][2][]byte, len(r.rows)), keys: map[string][2][]byte{}, floor: r.floor, bar: r.bar, all: true}
-	for _, key := range r.frozen {
-		c.keys[key] = [2][]byte{}
-	}
-	if active != nil {
-		in := contenders[[]uint64]{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
-		var v event.Value
-		for row, hash := range active.hashed() {
-			in.add(r.ceilings.merged(hash, r.ceilings.height(&v, &active.memory, row)), row)
-		}
-		in.prune()
-		for i := range in.list {
-			c.keys[string(active.appendKey(nil, in.list[i].of))] = [2][]byte{}
-		}
-		c.all, c.bar = in.bar == r.bar, in.bar
-	}
-	for i := range r.rows {
-		delete(c.keys, string(r.rows[i].Key))
-	}
-	for i, d := range []*Delta{frozen, active} {
-		if d == nil {
-			continue
-		}
-		for j := range r.rows {
-			c.parts[j][i], _ = d.Get(nil, r.rows[j].Key)
-		}
-		for key, parts := range c.keys {
-			parts[i], _ = d.Get(nil, []byte(key))
-			c.keys[key] = parts
-		}
-	}
-	return c
-}
-
 // line is the height that a key must reach to pass the floor.
 func (r *ranking) line() height {
 	if r.floor == nil {
@@ -126,50 +81,40 @@ func (r *ranking) line() height {
 // freeze raises the ceilings by a delta that is being frozen, and finds its
 // best more contenders beside the rows.
 func (r *ranking) freeze(d *Delta, more int) {
-	in := contenders[[]uint64]{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
+	in := contenders{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
 	var v event.Value
 	for row, hash := range d.hashed() {
-		in.add(r.ceilings.merge(hash, r.ceilings.height(&v, &d.memory, row)), row)
+		if h := r.ceilings.merge(hash, r.ceilings.height(&v, &d.memory, row)); in.takes(h) {
+			in.add(h, string(d.appendKey(nil, row)))
+		}
 	}
 	in.prune()
-	r.bar = in.bar
-	r.frozen = make([]string, len(in.list))
-	for i := range in.list {
-		r.frozen[i] = string(d.appendKey(nil, in.list[i].of))
-	}
+	r.bar, r.frozen = in.bar, in.list
+	r.anew(more)
 }
 
 // settle finds the rows before the floor. get reads a key's total from the
 // store, which has the first parts already where applied is set.
 func (t *totals) settle(o Order, c *contest, applied bool, get func(dst, key []byte) ([]byte, bool, error)) (rows []Leader[[]byte], err error) {
-	rows = make([]Leader[[]byte], 0, len(c.rows)+len(c.keys))
-	add := func(row Leader[[]byte]) {
-		if c.floor == nil || rowsCompare(o, &row, c.floor) < 0 {
-			rows = append(rows, row)
-		}
-	}
-	for i, row := range c.rows {
-		if parts := c.parts[i]; parts[0] != nil || parts[1] != nil {
-			if row, err = t.row(o, row.Key, row.Of, parts); err != nil {
+	rows = make([]Leader[[]byte], 0, len(c.keys))
+	for key, k := range c.keys {
+		parts := k.parts
+		if !k.known {
+			if k.stored, _, err = get(nil, []byte(key)); err != nil {
 				return nil, err
 			}
+			k.read = true
+			c.keys[key] = k
+			if applied {
+				parts[0] = nil
+			}
 		}
-		add(row)
-	}
-	for key, parts := range c.keys {
-		stored, _, err := get(nil, []byte(key))
+		row, err := t.row(o, []byte(key), k.stored, parts)
 		if err != nil {
 			return nil, err
 		}
-		if applied {
-			parts[0] = nil
-		}
-		row, err := t.row(o, []byte(key), stored, parts)
-		if err != nil {
-			return nil, err
-		}
-		if row.Of != nil {
-			add(row)
+		if row.Of != nil && (c.floor == nil || rowsCompare(o, &row, c.floor) < 0) {
+			rows = append(rows, row)
 		}
 	}
 	sortRows(o, rows)
@@ -232,13 +177,15 @@ func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struc
 // ranked returns the first limit rows of an order, or all there are, from a
 // ranking; nil where none is kept, or where it does not reach so far.
 func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
+	for t.follow(o) { // the lock is given back in between
+	}
 	for more := t.reach.ask; ; {
 		var c *contest
-		var by *sieve
+		var r *ranking
 		s, open := t.look(func(frozen, active *Delta) {
-			if r := t.rankings[o]; r != nil {
+			if r = t.rankings[o]; r != nil {
 				r.asked.Store(time.Now().Unix())
-				c, by = r.contest(frozen, active, more), &r.ceilings.sieve
+				c = r.contest(frozen, active, limit+more)
 			}
 		})
 		if !open {
@@ -248,13 +195,13 @@ func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int
 			t.done()
 			return nil, 0, nil
 		}
-		rows, past, err := t.seen(s, o, c)
+		rows, past, err := t.seen(s, r, c)
 		t.done()
 		switch {
 		case err != nil:
 			return nil, 0, err
 		case past: // an apply came between
-		case c.floor == nil && !c.bar.set || by.sure(rows, c.bar) >= limit:
+		case c.floor == nil && !c.bar.set || r.ceilings.sure(rows, c.bar) >= limit:
 			return rows[:min(limit, len(rows))], s.position, nil
 		case c.all:
 			return nil, 0, nil
@@ -264,13 +211,40 @@ func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int
 	}
 }
 
+// follow lets the ranking of an order look at some of what changed since it was
+// asked last; more says that there is more.
+func (t *totals) follow(o Order) (more bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	r := t.rankings[o]
+	if r == nil {
+		return false
+	}
+	r.news.mu.Lock()
+	defer r.news.mu.Unlock()
+	return r.follow(t.active, lookSlice)
+}
+
 // seen is settle with the store as s has it; past where an apply came between.
-func (t *totals) seen(s sight, o Order, c *contest) (rows []Leader[[]byte], past bool, err error) {
+func (t *totals) seen(s sight, r *ranking, c *contest) (rows []Leader[[]byte], past bool, err error) {
+	unknown := false
+	for _, k := range c.keys {
+		unknown = unknown || !k.known
+	}
+	if !unknown {
+		rows, err = t.settle(r.order, c, false, nil)
+		return rows, false, err
+	}
 	v, applied, err := s.view()
 	if v == nil {
 		return nil, true, err
 	}
-	rows, err = t.settle(o, c, applied, v.Get)
+	rows, err = t.settle(r.order, c, applied, v.Get)
+	if err == nil && !s.frozen {
+		r.learn(c, s.first[1])
+	} else if err == nil && !applied {
+		r.learn(c, s.first[0])
+	}
 	return rows, false, errors.Join(err, v.Close())
 }
 
@@ -297,7 +271,7 @@ func (t *totals) carry(commit func()) {
 		next := map[*ranking]*contest{}
 		for _, r := range t.rankings {
 			if _, ok := done[r]; !ok {
-				next[r] = r.contest(t.frozen, nil, 0)
+				next[r] = r.carried(t.frozen)
 			}
 		}
 		if len(next) == 0 {
@@ -327,7 +301,7 @@ func (t *totals) carry(commit func()) {
 // lookThrough finds the first rows among all keys, of the store and the deltas.
 func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
 	for {
-		c := &contest{keys: map[string][2][]byte{}}
+		c := &contest{keys: map[string]candidate{}}
 		s, open := t.look(func(frozen, active *Delta) {
 			for i, d := range []*Delta{frozen, active} {
 				if d == nil {
@@ -335,9 +309,9 @@ func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Le
 				}
 				for row := range d.hashed() {
 					key := string(d.appendKey(nil, row))
-					parts := c.keys[key]
-					parts[i] = d.program.appendTotal(nil, &d.memory, row)
-					c.keys[key] = parts
+					k := c.keys[key]
+					k.parts[i] = d.program.appendTotal(nil, &d.memory, row)
+					c.keys[key] = k
 				}
 			}
 		})

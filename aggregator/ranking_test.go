@@ -45,7 +45,9 @@ func checkRankings(t *rapid.T) {
 	}
 	for len(events) > 0 {
 		events = r.fold(events, rapid.IntRange(1, 8).Draw(t, "events"))
-		switch rapid.IntRange(0, 3).Draw(t, "then") {
+		switch rapid.IntRange(0, 4).Draw(t, "then") {
+		case 4:
+			r.discard()
 		case 0:
 			r.apply()
 		case 1:
@@ -84,6 +86,7 @@ func newRankingRig(t *rapid.T, p *Program) *rankingRig {
 	r.totals.reach = reach{
 		spare: rapid.IntRange(0, 3).Draw(t, "spare rows"),
 		carry: rapid.IntRange(1, 3).Draw(t, "contenders of an apply"), ask: rapid.IntRange(1, 3).Draw(t, "contenders of an answer"),
+		changes: rapid.IntRange(1, 6).Draw(t, "changes that are noted"),
 	}
 	var store Store
 	store, r.decoder = openEmpty(t, r.states)
@@ -125,6 +128,21 @@ func (r *rankingRig) fold(events []modelEvent, n int) []modelEvent {
 		r.all = append(r.all, record)
 	}
 	return events[n:]
+}
+
+// discard forgets what is not applied, and folds it again.
+func (r *rankingRig) discard() {
+	if r.stored {
+		r.apply()
+	}
+	r.totals.discard()
+	r.totals.mu.Lock()
+	defer r.totals.mu.Unlock()
+	for d := r.totals.active; d.Next < r.offset; d.Next++ {
+		if _, err := r.decoder.Fold(d, 0, &r.all[d.Next]); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 }
 
 func (r *rankingRig) store(delta *Delta, next Progress) {

@@ -250,13 +250,20 @@ func (t *totals) moved(applied Progress) {
 	t.touch()
 }
 
-// emptied is a delta without records, another one where d is still read. The
-// caller holds mu.
+// emptied is a delta without records to fold into, another one where d is still
+// read. The caller holds mu.
 func (t *totals) emptied(d *Delta, first int64) *Delta {
 	if d.pinned() {
 		d = t.program.NewDelta(d.partition, d.partitions)
 	}
 	d.Reset(first)
+	if len(t.rankings) == 0 {
+		d.note(0)
+	}
+	for _, r := range t.rankings {
+		d.note(t.reach.changes)
+		r.anew(t.reach.carry)
+	}
 	return d
 }
 
