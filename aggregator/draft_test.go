@@ -232,6 +232,9 @@ func TestDraftThatWaitsHoldsUpNoClose(t *testing.T) {
 		asked := r.ask(t.Context(), byRevenue)
 		synctest.Wait()
 		r.totals.close()
+		if r.totals.draft != nil {
+			t.Error("the store is closed, and what would have read it has not ended")
+		}
 		if a := <-asked; !errors.Is(a.err, ErrClosing) {
 			t.Errorf("a request while the partition goes: %v", a.err)
 		}
