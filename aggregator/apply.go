@@ -43,7 +43,7 @@ func (t *task) applyLoop(ctx context.Context) error {
 			err = t.apply(ctx, store)
 			close(done)
 		case <-applies.C:
-			if late++; late < catchUpApplies && t.catchingUp() {
+			if late++; late < mostLate && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
 				continue
 			}
 			late = 0
@@ -63,10 +63,13 @@ func (t *task) applyLoop(ctx context.Context) error {
 	}
 }
 
-// catchUpApplies is how many apply intervals pass between two applies of a
-// partition that catches up, unless memory calls for one before: a key that
-// comes again is then written once.
-const catchUpApplies = 10
+// mostLate is how many apply intervals pass between two applies of a partition
+// that catches up or whose stream is heavy, manyRecords an interval, unless
+// memory calls for one before: keys come again, and each is then written once.
+const (
+	mostLate    = 10
+	manyRecords = 20_000
+)
 
 // catchingUp says whether the partition has not reached the end of the log yet.
 func (t *task) catchingUp() bool {

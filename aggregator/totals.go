@@ -102,6 +102,13 @@ func (t *totals) position() int64 {
 	return t.active.Next
 }
 
+// gathered is how many records were folded since the last freeze.
+func (t *totals) gathered() int64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.active.Counts.Consumed()
+}
+
 // summary is the progress of store and deltas together.
 func (t *totals) summary() Progress {
 	t.mu.RLock()
