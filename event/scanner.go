@@ -125,11 +125,15 @@ func (s *Scanner) object(b []byte, i int, n *node, depth int) int {
 	}
 	strange := false // a name came that the order does not have here
 	for {
-		if i >= len(b) || b[i] != '"' {
+		if uint(i) >= uint(len(b)) || b[i] != '"' {
 			return -1
 		}
-		f, end := n.expected(b, i, &at)
-		if end < 0 {
+		var f *field
+		var end int
+		if at < len(n.order) && n.fits(&n.order[at], b, i) {
+			f, end = n.order[at].field, i+n.order[at].size
+			at++
+		} else if f, end = n.expected(b, i, &at); end < 0 {
 			strange = true
 			if f, end = s.name(b, i, n); end < 0 {
 				return -1
@@ -153,7 +157,16 @@ func (s *Scanner) object(b []byte, i int, n *node, depth int) int {
 				s.double = f.path
 			}
 			f.seen = s.scan
-			i = s.value(b, i, f, depth)
+			if f.slot >= 0 && i < len(b) && b[i]-'0' <= 9 {
+				if end = numberEnd(b, i); end < 0 {
+					return -1
+				}
+				v := &s.into[f.slot]
+				v.Kind, v.Bytes = Number, b[i:end:end]
+				i = end
+			} else {
+				i = s.value(b, i, f, depth)
+			}
 		}
 		if i < 0 {
 			return -1

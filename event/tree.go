@@ -33,9 +33,10 @@ type field struct {
 type expectation struct {
 	start, size int
 	field       *field // nil where the name is not wanted
-	// The first eight bytes, under a mask for shorter ones, and the last eight,
-	// which are the whole of up to sixteen.
-	head, mask, tail uint64
+	// The first eight bytes and the last eight, which are the whole of up to
+	// sixteen; for less than eight, both are all of them, under a mask.
+	head, tail, mask uint64
+	tailAt           int // of tail, from start on
 }
 
 const (
@@ -139,6 +140,17 @@ func (n *node) expected(b []byte, i int, at *int) (f *field, end int) {
 	return nil, -1
 }
 
+// fits says whether the name stands at b[i]. It is inlined, and so says no
+// within the last eight bytes of b, of which expected knows.
+func (n *node) fits(e *expectation, b []byte, i int) bool {
+	tail := i + e.tailAt
+	if tail+8 > len(b) {
+		return false
+	}
+	return ((binary.LittleEndian.Uint64(b[i:])^e.head)|(binary.LittleEndian.Uint64(b[tail:])^e.tail))&e.mask == 0 &&
+		(e.size <= 16 || bytes.Equal(b[i:i+e.size], n.names[e.start:e.start+e.size]))
+}
+
 // learn adds a name, in quotes and without escapes, to an order in the making,
 // with the colon if it follows at once.
 func (n *node) learn(quoted []byte, f *field) {
@@ -148,11 +160,14 @@ func (n *node) learn(quoted []byte, f *field) {
 	e := expectation{start: len(n.names), size: len(quoted), field: f}
 	n.names = append(n.names, quoted...)
 	var head [8]byte
-	if copy(head[:], quoted) == 8 {
-		e.tail = binary.LittleEndian.Uint64(quoted[len(quoted)-8:])
-	}
+	copy(head[:], quoted)
 	e.head = binary.LittleEndian.Uint64(head[:])
-	e.mask = ^uint64(0) >> max(64-8*len(quoted), 0)
+	e.tail, e.mask = e.head, ^uint64(0)
+	if e.tailAt = len(quoted) - 8; e.tailAt >= 0 {
+		e.tail = binary.LittleEndian.Uint64(quoted[e.tailAt:])
+	} else {
+		e.tailAt, e.mask = 0, e.mask>>(64-8*len(quoted))
+	}
 	n.order = append(n.order, e)
 }
 
