@@ -17,10 +17,10 @@ type column struct {
 	round  *query.Type // a cast round the aggregate
 	placed bool        // its operands need their position
 	fixed  int32       // decimals that the answer has exactly; -1: as few as it needs
-}
 
-// plainSum says whether the column sums a path as it stands.
-func (c *column) plainSum() bool { return c.arg.want == wantNumber && c.arg.slot >= 0 && !c.arg.zoned }
+	plainSum     bool // it sums a path as it stands
+	plainInstant bool // it is the least or the greatest of a path cast to timestamp
+}
 
 // argument says how an aggregate takes a value from an event.
 type argument struct {
@@ -77,6 +77,8 @@ func newColumn(a *query.Aggregate, opts Options) column {
 		c.acc, c.arg.want = collectSet{opts.SetLimit}, wantMembers
 	}
 	c.words = c.acc.words()
+	c.plainSum = c.arg.want == wantNumber && c.arg.slot >= 0 && !c.arg.zoned
+	c.plainInstant = (a.Func == query.Min || a.Func == query.Max) && c.arg.zoned
 	exact := a.Round == nil || *a.Round == query.Type{Name: query.TypeDecimal}
 	switch {
 	case a.Round != nil && a.Round.Precision > 0:

@@ -180,7 +180,7 @@ func (d *Decoder) scan(delta *Delta, r *Record, s *scanned) {
 	if s.key, s.texts, s.fault = s.reader.read(s.values); s.fault.reason != event.OK {
 		return
 	}
-	s.at = delta.place(s.key)
+	delta.place(&s.at, s.key)
 	s.result = Folded
 }
 
@@ -257,7 +257,16 @@ func (d *Decoder) evaluate(partition int32, r *Record) fault {
 		switch {
 		case c.arg.want == wantNothing: // count stays 1
 			continue
-		case c.plainSum():
+		case c.plainInstant:
+			if src := &d.env.Values[c.arg.slot]; src.Kind == event.Text {
+				var reason event.Reason
+				if o.value.Time, reason = event.ParseTime(src.Bytes, d.env.Zone); reason != event.OK {
+					return fault{reason, c.arg.slot}
+				}
+				o.value.Kind = event.Timestamp
+				continue
+			}
+		case c.plainSum:
 			if src := &d.env.Values[c.arg.slot]; src.Kind == event.Number {
 				if reason := src.DecimalInto(&o.value.Num); reason != event.OK {
 					return fault{reason, c.arg.slot}
@@ -361,6 +370,12 @@ func (k *keyReader) read(values []event.Value) (key []byte, texts uint64, f faul
 		v := &values[slot]
 		if len(v.Bytes) > maxKeyBytes && v.Kind == event.Text {
 			return nil, 0, fault{event.TooLarge, slot}
+		}
+		if key, ok := event.PlainKey(v); ok {
+			if v.Kind == event.Text {
+				texts = 1
+			}
+			return key, texts, fault{}
 		}
 		k.key, number, f.reason = event.AppendKey(k.key[:0], v)
 		if !number {

@@ -115,7 +115,8 @@ func (d *Delta) change(row int) {
 
 // Get appends the key's encoded total to dst; false where the delta has none.
 func (d *Delta) Get(dst, key []byte) ([]byte, bool) {
-	f := d.place(key)
+	var f found
+	d.place(&f, key)
 	d.find(&f, key)
 	row := f.row
 	if row == nil || row[rowFlags]&flagTouched == 0 {
@@ -175,10 +176,10 @@ type found struct {
 }
 
 // place begins the search for a key.
-func (d *Delta) place(key []byte) (f found) {
+func (d *Delta) place(f *found, key []byte) {
+	f.row = nil
 	f.w0, f.w1 = keyWords(key)
 	f.hash = d.program.hash(key, f.w0, f.w1)
-	return f
 }
 
 // find looks for a key that place was asked for.
@@ -230,7 +231,8 @@ func (d *Delta) fetch(keys []scanned) (sum uint64) {
 // enter returns the key's row, a new one where there is none. It counts for
 // nothing until it is touched.
 func (d *Delta) enter(key []byte) (row []uint64, index int) {
-	f := d.place(key)
+	var f found
+	d.place(&f, key)
 	d.find(&f, key)
 	if f.row == nil {
 		d.insert(&f, key)
@@ -303,6 +305,8 @@ func (d *Delta) fold(row []uint64, texts uint64, operands []operand) {
 			addCount(&row[c.word], operands[i].count)
 		case query.Sum:
 			sum{}.fold(&d.memory, row[c.word:c.word+sumWords], &operands[i])
+		case query.Max:
+			extreme{1}.fold(&d.memory, row[c.word:c.word+scalarWords], &operands[i])
 		default:
 			c.acc.fold(&d.memory, row[c.word:c.word+c.words], &operands[i])
 		}

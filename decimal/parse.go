@@ -40,10 +40,16 @@ func (d *Decimal) SetShort(text []byte) bool {
 		return false
 	}
 	u, scale, ok := parseShort(text)
-	if ok {
-		*d = small(neg, u, scale)
+	if !ok {
+		return false
 	}
-	return ok
+	if d.hi, d.lo, d.scale = 0, u, int32(scale); neg && u != 0 {
+		d.hi, d.lo = -1, -u
+	}
+	if d.big != nil {
+		d.big = nil
+	}
+	return true
 }
 
 // small is ±u × 10^-scale.

@@ -31,6 +31,18 @@ func AppendKey(dst []byte, v *Value) (out []byte, number bool, reason Reason) {
 	return dst, false, v.unread()
 }
 
+// PlainKey is the key of v where the record holds it as it is: v's own Bytes,
+// which are what AppendKey would append. ok is false for all else.
+func PlainKey(v *Value) (key []byte, ok bool) {
+	switch v.Kind {
+	case Text:
+		return v.Bytes, len(v.Bytes) > 0
+	case Number:
+		return v.Bytes, plainInteger(v.Bytes)
+	}
+	return nil, false
+}
+
 // plainInteger says whether a JSON number is written as its key is: digits
 // within the range and, of those below 0, not -0.
 func plainInteger(number []byte) bool {

@@ -93,6 +93,14 @@ func TestKeys(t *testing.T) {
 		if string(got) != "head"+c.want || number != c.number || reason != c.reason {
 			t.Errorf("%s: %q %v %v, want %q %v %v", c.raw, got[4:], number, reason, c.want, c.number, c.reason)
 		}
+		if key, ok := PlainKey(scanOne(t, c.raw)); ok && (string(key) != c.want || c.reason != OK) {
+			t.Errorf("%s: as it stands %q, want %q %v", c.raw, key, c.want, c.reason)
+		}
+	}
+	for _, raw := range []string{"23", "-23", "0", `"23.0"`, `" "`, `"a\u0062"`} {
+		if key, ok := PlainKey(scanOne(t, raw)); !ok {
+			t.Errorf("%s: no key as it stands, but %q", raw, key)
+		}
 	}
 	v := Value{Kind: Decimal, Num: decimal.New(0, 2300, 2)}
 	if got, number, reason := AppendKey(nil, &v); string(got) != "23" || !number || reason != OK {
@@ -119,6 +127,9 @@ func TestKeyIsTheNumber(t *testing.T) {
 		}
 		if string(got) != d.String() || !number || reason != OK {
 			t.Fatalf("%s: %q %v %v, want %v", text, got, number, reason, d)
+		}
+		if key, ok := PlainKey(&v); ok && string(key) != d.String() {
+			t.Fatalf("%s: as it stands %q, want %v", text, key, d)
 		}
 	})
 }
