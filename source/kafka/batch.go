@@ -197,38 +197,41 @@ func appendRecords(records []aggregator.Record, body, head []byte, offset int64)
 		stamp = int64(binary.BigEndian.Uint64(head[atLastTime:]))
 	}
 	for n := int32(binary.BigEndian.Uint32(head[atCount:])); n > 0; n-- {
-		size, i := varint(body, 0)
+		u, i := uvarint(body, 0)
+		size := signed(u)
 		if i < 0 || size < 1 || size > int64(len(body)-i) {
 			return records, errRecords
 		}
 		b := body[i : i+int(size)]
 		body = body[i+int(size):]
-		since, i := varint(b, 1) // behind attributes, of which there are none
-		delta, i := varint(b, i)
-		key, i, ok := lengthed(b, i)
+		since, i := uvarint(b, 1) // behind attributes, of which there are none
+		delta, i := uvarint(b, i)
+		u, i = uvarint(b, i)
+		key, i, ok := lengthed(b, i, signed(u))
 		if !ok {
 			return records, errRecords
 		}
-		value, _, ok := lengthed(b, i) // headers follow
+		u, i = uvarint(b, i)
+		value, _, ok := lengthed(b, i, signed(u)) // headers follow
 		if !ok {
 			return records, errRecords
 		}
-		at := first + delta
+		at := first + signed(delta)
 		if at < offset {
 			continue
 		}
-		if byBroker {
-			since = 0
+		r := aggregator.Record{Offset: at, Timestamp: stamp, Key: key, Value: value}
+		if !byBroker {
+			r.Timestamp += signed(since)
 		}
-		records = append(records, aggregator.Record{Offset: at, Timestamp: stamp + since, Key: key, Value: value})
+		records = append(records, r)
 	}
 	return records, nil
 }
 
-// lengthed reads bytes that follow their length at b[i]; nil for a length below
-// 0. i may be negative, from a varint that was none.
-func lengthed(b []byte, i int) (field []byte, next int, ok bool) {
-	size, i := varint(b, i)
+// lengthed reads size bytes at b[i]; nil for a size below 0. i may be negative,
+// from a varint that was none.
+func lengthed(b []byte, i int, size int64) (field []byte, next int, ok bool) {
 	if i < 0 || size > int64(len(b)-i) {
 		return nil, -1, false
 	}
@@ -239,25 +242,31 @@ func lengthed(b []byte, i int) (field []byte, next int, ok bool) {
 	return b[i:end:end], end, true
 }
 
-// varint reads a zigzag varint at b[i] and returns the index behind it, -1
-// where there is none, or i is negative.
-func varint(b []byte, i int) (n int64, next int) {
-	if uint(i) < uint(len(b)) && b[i] < 0x80 {
-		return int64(b[i]>>1) ^ -int64(b[i]&1), i + 1
+// uvarint reads a varint at b[i] and returns the index behind it, -1 where there
+// is none, or i is negative. It is inlined for one byte.
+func uvarint(b []byte, i int) (u uint64, next int) {
+	if uint(i) >= uint(len(b)) || b[i] >= 0x80 {
+		return longUvarint(b, i)
 	}
-	return longVarint(b, i)
+	return uint64(b[i]), i + 1
 }
 
-func longVarint(b []byte, i int) (n int64, next int) {
+func longUvarint(b []byte, i int) (u uint64, next int) {
 	if i < 0 || i > len(b) {
 		return 0, -1
+	}
+	if i+2 <= len(b) && b[i+1] < 0x80 {
+		return uint64(b[i]&0x7f) | uint64(b[i+1])<<7, i + 2
 	}
 	u, k := binary.Uvarint(b[i:])
 	if k <= 0 {
 		return 0, -1
 	}
-	return int64(u>>1) ^ -int64(u&1), i + k
+	return u, i + k
 }
+
+// signed is the number of a zigzag varint.
+func signed(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 // oldSet appends the records of an entry of a message set, as Kafka before 0.11
 // wrote them. A compressed entry holds a set; in format 1 its offsets count

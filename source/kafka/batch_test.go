@@ -218,6 +218,37 @@ func TestOldFormats(t *testing.T) {
 	}
 }
 
+// Varints of all lengths, whole and cut off, are what the library reads: those of
+// one and two bytes are read without it.
+func TestVarints(t *testing.T) {
+	check := func(b []byte) {
+		t.Helper()
+		want, n := binary.Varint(b)
+		if n <= 0 {
+			n = -2
+		}
+		u, next := uvarint(append([]byte{0x80}, b...), 1)
+		if n < 0 && next != -1 || n > 0 && (next != n+1 || signed(u) != want) {
+			t.Errorf("% x: %d and %d, want %d and %d", b, signed(u), next, want, n+1)
+		}
+	}
+	for bits := range 64 {
+		for _, n := range []int64{1<<bits - 1, 1 << bits, 1<<bits + 1, -1 << bits, -1<<bits - 1, -1<<bits + 1} {
+			b := binary.AppendVarint(nil, n)
+			for cut := range b {
+				check(b[:cut])
+			}
+			check(b)
+			check(append(b, 0xff))
+		}
+	}
+	check([]byte{0x80, 0x00})
+	check(bytes.Repeat([]byte{0x80}, 11))
+	if _, next := uvarint([]byte{1, 2}, -1); next != -1 {
+		t.Errorf("behind a varint that was none: %d, want -1", next)
+	}
+}
+
 // Bytes that are no batches, and batches whose sum fits and whose contents do
 // not, give an error or records, and nothing else.
 func FuzzUnpack(f *testing.F) {
