@@ -361,7 +361,8 @@ type keyReader struct {
 	part    []byte
 }
 
-// read makes the key; it is valid until the next read. texts has bit 1<<column
+// read makes the key; it is valid until the next read, and as long as the values
+// are, whose bytes it may be. texts has bit 1<<column
 // for each column that came as text.
 func (k *keyReader) read(values []event.Value) (key []byte, texts uint64, f fault) {
 	var number bool

@@ -28,7 +28,7 @@ type Documents struct {
 
 // Document is what a document says, besides its totals.
 type Document struct {
-	Key   []byte      // valid until the next Read
+	Key   []byte      // valid until the next Read, and as long as what was read
 	Guard *event.Time // of cut mode guard, nil where the document has none; valid until the next Read
 	// Missing holds the result names whose field is missing or null; valid
 	// until the next Read. A count is 0 without a field, not missing.

@@ -46,7 +46,7 @@ func (d *Decimal) SetShort(text []byte) bool {
 	if d.hi, d.lo, d.scale = 0, u, int32(scale); neg && u != 0 {
 		d.hi, d.lo = -1, -u
 	}
-	if d.big != nil {
+	if d.big != nil { // a pointer that stays costs no write barrier
 		d.big = nil
 	}
 	return true

@@ -131,6 +131,26 @@ func TestParseShortTexts(t *testing.T) {
 	}
 }
 
+// SetShort is Parse, whatever number was there before, or leaves that as it was.
+func TestSetShort(t *testing.T) {
+	wide := mustParse(t, strings.Repeat("9", 38)+"."+strings.Repeat("7", 38))
+	for _, before := range []Decimal{{}, New(-1, 5, 3), wide} {
+		for _, text := range []string{"0", "-0", "7", "-7", "-0.5", "12.50", "-12.50", "99999999", "-1234.567", "123456789", "1e3", "01", "-", "", "1.", "x"} {
+			d := before
+			want, err := Parse([]byte(text))
+			short := err == nil && len(strings.TrimPrefix(text, "-")) <= 8 && !strings.Contains(text, "e")
+			switch ok := d.SetShort([]byte(text)); {
+			case ok != short:
+				t.Errorf("%q: it is %v that this is short", text, ok)
+			case ok && (err != nil || d != want):
+				t.Errorf("%q over %v: %v, want %v %v", text, before, d, want, err)
+			case !ok && d != before:
+				t.Errorf("%q over %v: %v is left of it", text, before, d)
+			}
+		}
+	}
+}
+
 func TestParseAgainstText(t *testing.T) {
 	digits := rapid.OneOf(rapid.StringMatching(`[0-9]{0,5}`), rapid.StringMatching(`0{0,3}[0-9]{0,40}0{0,40}`))
 	rapid.Check(t, func(t *rapid.T) {
