@@ -37,7 +37,7 @@ func flushInterval(apply time.Duration) time.Duration {
 // What the network holds and what waits for the collector take the rest.
 func storeMemory(memory int64) int64 { return max(memory/4, leastMemory) }
 
-func pendingMemory(memory int64) int { return int(memory / 8 * 3) }
+func pendingMemory(memory int64) int { return int(memory / 16 * 7) }
 
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
