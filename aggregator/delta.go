@@ -73,11 +73,16 @@ func (d *Delta) fills(records int64, bytes int) bool {
 	return d.Counts.Consumed() >= records || d.Bytes() >= bytes
 }
 
-// Reset empties the delta and keeps its memory for the next.
+// Reset empties the delta and keeps its memory for the next, but for what is far
+// too much for what came.
 func (d *Delta) Reset(first int64) {
 	// A table far too large for what came is cleared and searched in vain.
 	if n := len(d.table); n > minTable && d.rows < n/16 {
 		d.table = d.table[:n/2]
+	}
+	if n := len(d.slabs); n > 8 && d.rows < n*slabRows/4 {
+		clear(d.slabs[n/2:])
+		d.slabs = d.slabs[:n/2]
 	}
 	clear(d.table)
 	d.First, d.Next = first, first

@@ -351,6 +351,8 @@ func (s *memStore) Keys() int64 {
 
 func (s *memStore) Bytes() int64 { return s.Keys() * 50 }
 
+func (s *memStore) CatchUp(bool) {}
+
 func (s *memStore) Flush() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -142,6 +142,7 @@ func (t *task) reached(position int64) {
 	}
 	t.mu.Unlock()
 	if live {
+		t.totals.caughtUp()
 		t.log.Info("partition is live", "position", position)
 		t.totals.wake()
 	}

@@ -49,6 +49,9 @@ type Store interface {
 	// Keys is about how many keys there are, Bytes what they take on disk.
 	Keys() int64
 	Bytes() int64
+	// CatchUp says that applies come fast and nothing is read, or no longer: the
+	// store may put off what makes reads cheap.
+	CatchUp(on bool)
 	// Flush makes all applies durable.
 	Flush() error
 	// Checkpoint flushes and makes, at dir, which does not exist and is on the

@@ -170,6 +170,7 @@ func (t *task) work(ctx context.Context, store Store) error {
 	t.sending.Lock()
 	t.unsent = false
 	t.sending.Unlock()
+	store.CatchUp(true)
 	t.totals.open(store, owner.Epoch())
 	t.set(CatchingUp)
 	folding, cancel := context.WithCancel(ctx)

@@ -102,6 +102,16 @@ func (t *totals) position() int64 {
 	return t.active.Next
 }
 
+// caughtUp tells the store that the log's end is reached.
+func (t *totals) caughtUp() {
+	t.mu.RLock()
+	store := t.store
+	t.mu.RUnlock()
+	if store != nil {
+		store.CatchUp(false)
+	}
+}
+
 // gathered is how many records were folded since the last freeze.
 func (t *totals) gathered() int64 {
 	t.mu.RLock()

@@ -39,7 +39,8 @@ type seat struct {
 	// Guarded by l.mu.
 	db    pebble.DBForCompaction // nil before Register and after Unregister
 	armed bool
-	calls int // of db under way
+	held  bool // for a while nothing new begins
+	calls int  // of db under way
 }
 
 func (l *limiter) seat() *seat { return &seat{l: l} }
@@ -57,6 +58,23 @@ func (s *seat) disarm() {
 	s.l.mu.Lock()
 	s.armed = false
 	s.l.mu.Unlock()
+}
+
+// hold lets no new compaction begin until it is called with false.
+func (s *seat) hold(held bool) {
+	s.l.mu.Lock()
+	s.held = held
+	s.l.mu.Unlock()
+	if !held {
+		s.l.grant()
+	}
+}
+
+// isHeld says whether no new compaction may begin.
+func (s *seat) isHeld() bool {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
+	return s.held
 }
 
 // isArmed says whether the database may compact.
@@ -90,7 +108,7 @@ func (s *seat) Unregister() {
 func (s *seat) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
-	if _, open := s.l.seats[s]; !open || !s.armed || s.l.running >= s.l.limit {
+	if _, open := s.l.seats[s]; !open || !s.armed || s.held || s.l.running >= s.l.limit {
 		return false, nil
 	}
 	s.l.running++
@@ -139,7 +157,7 @@ func (l *limiter) grant() {
 		case best == nil && !l.again:
 			l.granting = false
 			return
-		case best == nil || !best.armed || l.running >= l.limit:
+		case best == nil || !best.armed || best.held || l.running >= l.limit:
 			continue
 		}
 		l.running++
@@ -156,7 +174,7 @@ func (l *limiter) grant() {
 func (l *limiter) neediest() (best *seat) {
 	asked := make([]*seat, 0, len(l.seats))
 	for s := range l.seats {
-		if s.armed {
+		if s.armed && !s.held {
 			asked = append(asked, s)
 		}
 	}

@@ -35,6 +35,8 @@ type Partition struct {
 	progress aggregator.Progress // as of the last apply
 	closed   bool
 
+	catchingUp atomic.Bool
+
 	written  atomic.Int64 // batches committed since it was opened
 	durable  atomic.Int64 // of them, flushed
 	batchCap int          // bytes to make room for in the next batch
@@ -77,6 +79,7 @@ func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Prog
 		return fmt.Errorf("position %d and epoch %d would go back from %d and %d",
 			next.Position, next.Epoch, was.Position, was.Epoch)
 	}
+	p.gatherTables()
 	b := p.db.NewBatchWithSize(p.batchCap)
 	defer b.Close()
 	large, err := p.gather(b, totals)
@@ -120,6 +123,21 @@ func (p *Partition) gather(b *pebble.Batch, totals iter.Seq2[[]byte, []byte]) (l
 		}
 	}
 	return large, nil
+}
+
+// CatchUp lets tables gather, up to half of those at which applies wait, before
+// they are compacted: each compaction writes most of a state anew, and costs
+// nearly as much for four of them as for twelve. Once it is over they are
+// compacted after the next Flush.
+func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
+
+// gatherTables holds compaction while the partition catches up. The goroutine
+// that applies calls it before each apply.
+func (p *Partition) gatherTables() {
+	if p.catchingUp.Load() || p.seat.isHeld() {
+		few := p.tables() < p.opts.L0StopWritesThreshold/2
+		p.seat.hold(few)
+	}
 }
 
 // begin enters the gate for a write and checks that one may be made. The
@@ -240,7 +258,13 @@ func (p *Partition) Flush() error {
 		return fmt.Errorf("flush partition %d: %w", p.number, aggregator.ErrClosing)
 	}
 	defer p.gate.leave()
-	return p.flush()
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if !p.catchingUp.Load() {
+		p.seat.hold(false)
+	}
+	return nil
 }
 
 // flush is Flush within the gate, or behind it.

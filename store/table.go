@@ -34,7 +34,7 @@ type table struct {
 // state: a crash leaves a file that the next Open removes. It waits while
 // compaction is far behind, as the database does before it takes a batch.
 func (p *Partition) newTable(b *pebble.Batch) (*table, error) {
-	p.events.await(func() bool { return p.db.Metrics().Levels[0].Sublevels < int32(p.opts.L0StopWritesThreshold) })
+	p.events.await(func() bool { return p.tables() < p.opts.L0StopWritesThreshold })
 	path := p.path + tableSuffix
 	// Under this name a crash may have left a link of a table that the database
 	// has: it is removed, not written over.
@@ -57,6 +57,9 @@ func (p *Partition) newTable(b *pebble.Batch) (*table, error) {
 		}
 	}
 }
+
+// tables is how many tables lie one above the other.
+func (p *Partition) tables() int { return int(p.db.Metrics().Levels[0].Sublevels) }
 
 // add adds a total.
 func (t *table) add(key, value []byte) error {

@@ -167,14 +167,14 @@ func TestLargeAppliesWaitForCompaction(t *testing.T) {
 	disk := vfs.NewMem()
 	d := openDir(t, "state", crashOptions(t, disk).WithTune(func(o *pebble.Options) {
 		o.MemTableSize = 64 << 10
-		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, 2
+		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, 1
 	}))
 	p := created(t, d, 0)
 	want := map[string]sum{}
 	for i := range int64(40) {
 		apply(t, p, many(2000), i+1)
 		want = added(want, many(2000))
-		if n := p.DB().Metrics().Levels[0].Sublevels; n > 2 {
+		if n := p.DB().Metrics().Levels[0].Sublevels; n > 1 {
 			t.Fatalf("%d tables lie one above the other", n)
 		}
 	}
@@ -182,4 +182,55 @@ func TestLargeAppliesWaitForCompaction(t *testing.T) {
 	if p.Stats().Stalls == 0 {
 		t.Error("no apply waited")
 	}
+}
+
+// While a partition catches up its tables gather, and are compacted after the
+// flush that follows the end of it. Half of those at which applies wait are
+// compacted all the same.
+func TestTablesGatherDuringCatchUp(t *testing.T) {
+	const most = 16
+	disk := vfs.NewMem()
+	d := openDir(t, "state", crashOptions(t, disk).WithTune(func(o *pebble.Options) {
+		o.MemTableSize = 64 << 10
+		o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, most
+	}))
+	p := created(t, d, 0)
+	tables := func() int { return int(p.DB().Metrics().Levels[0].Sublevels) }
+	until := func(what string, good func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !good(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("not %s: %d tables lie one above the other", what, tables())
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	want := map[string]sum{}
+	var position int64
+	more := func() {
+		position++
+		apply(t, p, many(2000), position)
+		want = added(want, many(2000))
+	}
+	p.CatchUp(true)
+	more()
+	for n := tables(); n < most/2; n++ {
+		if got := tables(); got != n {
+			t.Fatalf("%d tables lie one above the other, want %d", got, n)
+		}
+		more()
+	}
+	for range most {
+		more()
+	}
+	until("compacted", func() bool { return tables() < most/2 })
+	for tables() < most/2-1 {
+		more()
+	}
+	p.CatchUp(false)
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	until("compacted after it", func() bool { return tables() < 4 })
+	holds(t, p, want, position)
 }

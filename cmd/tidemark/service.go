@@ -32,12 +32,12 @@ func flushInterval(apply time.Duration) time.Duration {
 }
 
 // state.memory is divided so that the process keeps to about all of it: a quarter
-// is for caches and write buffers, and three eighths for totals that are folded
-// and not applied yet, since what a catch-up holds in memory is written once.
-// What the network holds and what waits for the collector take the rest.
+// is for caches and write buffers, and half for totals that are folded and not
+// applied yet, since what a catch-up holds in memory is written once. What the
+// network holds and what waits for the collector take the rest.
 func storeMemory(memory int64) int64 { return max(memory/4, leastMemory) }
 
-func pendingMemory(memory int64) int { return int(memory / 16 * 7) }
+func pendingMemory(memory int64) int { return int(memory / 2) }
 
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
