@@ -82,7 +82,7 @@ func (s *service) url() string {
 // while state loads; then the state, Kafka, the history and the tasks.
 func (s *service) run(ctx context.Context) (err error) {
 	defer s.listener.Close()
-	tuneGC()
+	tuneRuntime()
 	s.log.Info("answering over HTTP", "url", s.url())
 	for _, warning := range kafkaConfig(s.cfg, s.log, "").Warnings() {
 		s.log.Warn(warning)
