@@ -37,9 +37,6 @@ type news struct {
 	bytes  int
 }
 
-// lookSlice is how many pending keys are looked at under the lock at once.
-const lookSlice = 512
-
 // anew begins with an active delta of which nothing was looked at. The caller
 // holds totals.mu.
 func (r *ranking) anew(carry int) {

@@ -61,7 +61,7 @@ func (d *Delta) Len() int { return d.live }
 
 // Bytes is the memory in use, an estimate.
 func (d *Delta) Bytes() int {
-	n := 8*len(d.table) + 8*(d.program.rowWords+1)*d.rows + d.keys.used + d.memory.used()
+	n := 8*len(d.table) + 8*(d.program.rowWords+1)*d.rows + d.keys.used + d.memory.used() + 4*len(d.changes)
 	if d.guards != nil {
 		n += 16 * d.rows
 	}
@@ -95,23 +95,24 @@ func (d *Delta) Reset(first int64) {
 	d.changes, d.lost = d.changes[:0], 0
 }
 
-// note lets the delta note which rows are folded into from here on, the last
-// most of them; 0 is none.
-func (d *Delta) note(most int) {
+// note lets the delta note which rows are folded into from here on: the last few
+// of them, or as many as there are rows; 0 is none.
+func (d *Delta) note(few int) {
 	switch {
-	case most == 0:
+	case few == 0:
 		d.changes = nil
-	case d.changes == nil:
-		d.changes = make([]uint32, 0, most)
+	case d.changes == nil, len(d.changes) == 0 && cap(d.changes) > 4*few:
+		d.changes = make([]uint32, 0, few)
 	}
 }
 
 // noted is how many changes were noted so far.
 func (d *Delta) noted() int64 { return d.lost + int64(len(d.changes)) }
 
-// change notes that a row is folded into.
+// change notes that a row is folded into. Nothing is lost before all rows could
+// have been looked at: who does that, while others fold, would never be done.
 func (d *Delta) change(row int) {
-	if len(d.changes) == cap(d.changes) {
+	if len(d.changes) == cap(d.changes) && len(d.changes) >= d.rows {
 		d.lost += int64(len(d.changes))
 		d.changes = d.changes[:0]
 	}

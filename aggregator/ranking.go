@@ -40,12 +40,13 @@ type reach struct {
 	spare int // rows that are kept besides, as far as spareBytes go
 	carry int // keys without a row that are read to carry a ranking over an apply
 	ask   int // and to answer, where that is enough
-	// changes are noted for who asks; where there were more since, all pending
-	// keys are looked at.
+	// changes are noted for who asks, or as many as there are pending keys; where
+	// there were more since, all of those are looked at.
 	changes int
+	slice   int // pending keys that are looked at under the lock at once
 }
 
-var defaultReach = reach{spare: 500, carry: 1024, ask: 64, changes: 1 << 15}
+var defaultReach = reach{spare: 500, carry: 1024, ask: 64, changes: 1 << 15, slice: 512}
 
 const (
 	spareBytes = 1 << 20 // a partition
@@ -222,7 +223,7 @@ func (t *totals) follow(o Order) (more bool) {
 	}
 	r.news.mu.Lock()
 	defer r.news.mu.Unlock()
-	return r.follow(t.active, lookSlice)
+	return r.follow(t.active, t.reach.slice)
 }
 
 // seen is settle with the store as s has it; past where an apply came between.

@@ -21,7 +21,7 @@ func TestRankingsBesideFolding(t *testing.T) {
 	states := newMemStates(p)
 	store, decoder := openEmpty(t, states)
 	totals := newTotals(p)
-	totals.reach = reach{spare: 3, carry: 2, ask: 1, changes: 20}
+	totals.reach = reach{spare: 3, carry: 2, ask: 1, changes: 20, slice: 2}
 	totals.open(store, 1)
 	seed := rand.Uint64()
 	t.Log("seed", seed)

@@ -29,7 +29,7 @@ func checkRankings(t *rapid.T) {
 		t.Fatal(err)
 	}
 	r := newRankingRig(t, p)
-	events := rapid.SliceOfN(rapid.Custom(drawEvent), 1, 100).Draw(t, "events")
+	events := rapid.SliceOfN(rapid.Custom(drawEvent), 1, 150).Draw(t, "events")
 	orders := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Order {
 		return Order{rapid.IntRange(0, len(def.Columns)-1).Draw(t, "column"), rapid.Bool().Draw(t, "descending")}
 	}), 1, 2).Draw(t, "orders")
@@ -44,8 +44,10 @@ func checkRankings(t *rapid.T) {
 		}
 	}
 	for len(events) > 0 {
-		events = r.fold(events, rapid.IntRange(1, 8).Draw(t, "events"))
-		switch rapid.IntRange(0, 4).Draw(t, "then") {
+		events = r.fold(events, rapid.OneOf(rapid.IntRange(1, 4), rapid.IntRange(1, 25)).Draw(t, "events"))
+		// More often than not nothing, so that who asks finds changes of a delta of
+		// which much was looked at before.
+		switch rapid.IntRange(0, 10).Draw(t, "then") {
 		case 4:
 			r.discard()
 		case 0:
@@ -58,9 +60,14 @@ func checkRankings(t *rapid.T) {
 				r.store(delta, next)
 			}
 		}
-		for range rapid.IntRange(0, 2).Draw(t, "questions") {
+		for range rapid.IntRange(0, 3).Draw(t, "questions") {
 			if r.stored {
 				r.apply() // a question waits for the end of an apply
+			}
+			o := rapid.SampledFrom(orders).Draw(t, "order of a look")
+			for range rapid.IntRange(0, 2).Draw(t, "looks") { // of a question that was given up
+				r.totals.follow(o)
+				events = r.fold(events, rapid.IntRange(0, 2).Draw(t, "events between looks"))
 			}
 			r.ask(rapid.SampledFrom(orders).Draw(t, "order"), rapid.IntRange(1, 3).Draw(t, "limit"))
 		}
@@ -86,7 +93,7 @@ func newRankingRig(t *rapid.T, p *Program) *rankingRig {
 	r.totals.reach = reach{
 		spare: rapid.IntRange(0, 3).Draw(t, "spare rows"),
 		carry: rapid.IntRange(1, 3).Draw(t, "contenders of an apply"), ask: rapid.IntRange(1, 3).Draw(t, "contenders of an answer"),
-		changes: rapid.IntRange(1, 6).Draw(t, "changes that are noted"),
+		changes: rapid.IntRange(1, 6).Draw(t, "changes that are noted"), slice: rapid.IntRange(1, 3).Draw(t, "keys of a look"),
 	}
 	var store Store
 	store, r.decoder = openEmpty(t, r.states)
