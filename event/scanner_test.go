@@ -425,3 +425,23 @@ func FuzzScan(f *testing.F) {
 		checkScan(t, s, deepPaths, record) // by the order just learned
 	})
 }
+
+// FuzzScanAfter: what a record is read as does not depend on the records whose
+// order of names the scanner has learned.
+func FuzzScanAfter(f *testing.F) {
+	for i, r := range records {
+		f.Add([]byte(records[(i+1)%len(records)]), []byte(r))
+	}
+	f.Add(saleEvent(1), saleEvent(2))
+	f.Fuzz(func(t *testing.T, before, record []byte) {
+		s := NewScanner(deepPaths, 0)
+		checkScan(t, s, deepPaths, before)
+		for cut := range record {
+			if cut%5 == 0 || len(record)-cut < 20 {
+				checkScan(t, s, deepPaths, record[:cut:cut])
+			}
+		}
+		checkScan(t, s, deepPaths, record)
+		checkScan(t, s, deepPaths, before)
+	})
+}
