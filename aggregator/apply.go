@@ -52,7 +52,7 @@ func (t *task) applyLoop(ctx context.Context) error {
 			t.vouch(ctx)
 		case <-flushes.C:
 			crashpoint.Hit("flush")
-			if err = store.Flush(); err != nil {
+			if err = t.insist(ctx, holdSpace, store.Flush); err != nil {
 				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
 			}
 			crashpoint.Hit("flushed")

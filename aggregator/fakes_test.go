@@ -146,6 +146,7 @@ type memStates struct {
 	mu      sync.Mutex
 	states  map[int32]*memState
 	noSpace bool
+	full    bool // nothing becomes durable
 	failing error
 	stalled chan struct{} // an apply waits for it, where not nil
 	applied chan struct{} // gets a token for each apply, where not nil
@@ -356,6 +357,14 @@ func (s *memStore) CatchUp(bool) {}
 func (s *memStore) Flush() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
+	return s.flush()
+}
+
+// flush is Flush; a disk that is full takes nothing of what is not durable.
+func (s *memStore) flush() error {
+	if s.m.full && s.s.durable < len(s.s.applies) {
+		return fmt.Errorf("the disk is full: %w", ErrNoSpace)
+	}
 	s.s.durable = len(s.s.applies)
 	return nil
 }
@@ -365,9 +374,10 @@ func (s *memStore) Checkpoint(string) error { return s.Flush() }
 func (s *memStore) Close() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	s.s.durable = len(s.s.applies)
 	s.s.open = false
-	return nil
+	err := s.flush()
+	s.s.applies = s.s.applies[:s.s.durable]
+	return err
 }
 
 type memView struct {

@@ -52,12 +52,14 @@ type Store interface {
 	// CatchUp says that applies come fast and nothing is read, or no longer: the
 	// store may put off what makes reads cheap.
 	CatchUp(on bool)
-	// Flush makes all applies durable.
+	// Flush makes all applies durable. ErrNoSpace where the disk is full: it may
+	// be called again.
 	Flush() error
 	// Checkpoint flushes and makes, at dir, which does not exist and is on the
 	// store's own file system, a copy that does not change. Applies go on.
 	Checkpoint(dir string) error
-	// Close flushes and closes; views must be closed before.
+	// Close flushes and closes; views must be closed before. ErrNoSpace where it
+	// closed without the last applies, since the disk is full.
 	Close() error
 }
 

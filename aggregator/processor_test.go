@@ -506,6 +506,41 @@ func TestS04NoSpace(t *testing.T) {
 	r.expect(0, "1", `{"userId":1,"sales":202,"revenue":202}`)
 }
 
+// TestS04DiskFillsBehindAnApply: what is applied cannot become durable. That
+// pauses the partition, as where nothing can be applied; with room again it goes
+// on, and a partition that is let go of meanwhile closes without the rest, which
+// the log still has.
+func TestS04DiskFillsBehindAnApply(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.FlushInterval = time.Millisecond
+	full := func(is bool) {
+		r.states.mu.Lock()
+		defer r.states.mu.Unlock()
+		r.states.full = is
+	}
+	paused := func(s PartitionStatus) bool {
+		return s.State == Paused && strings.Contains(s.Reason, "the disk is full")
+	}
+	r.log.produce(0, sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	for n := 2; n <= 3; n++ {
+		full(true)
+		r.log.produce(0, sale(1, "1"))
+		if s := r.until(0, "paused", paused); !s.Answers {
+			t.Error("a partition that was live does not answer while it is paused")
+		}
+		if n == 3 {
+			r.stop()
+			full(false)
+			r.start(0)
+		}
+		full(false)
+		r.caughtUp(0)
+		r.expect(0, "1", fmt.Sprintf(`{"userId":1,"sales":%d,"revenue":%d}`, n, n))
+	}
+}
+
 // TestS04NoSpaceAtStart: a state that cannot be opened or made for want of
 // room is waited for.
 func TestS04NoSpaceAtStart(t *testing.T) {

@@ -146,7 +146,10 @@ func (t *task) hold(ctx context.Context) error {
 		err = nil
 	}
 	if s := t.totals.close(); s != nil {
-		if cerr := s.Close(); cerr != nil {
+		switch cerr := s.Close(); {
+		case errors.Is(cerr, ErrNoSpace):
+			t.log.Warn("the state was closed without the last applies; they will be folded again", "err", cerr)
+		case cerr != nil:
 			cerr = fmt.Errorf("close the state of partition %d: %w", t.partition, cerr)
 			if errors.Is(err, context.Canceled) {
 				err = nil
