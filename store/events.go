@@ -27,7 +27,7 @@ type events struct {
 	errors  atomic.Int64 // background errors so far
 	stalls  atomic.Int64 // times that applies had to wait
 	stalled stopwatch
-	eased   chan struct{} // of capacity 1: a compaction has ended
+	eased   chan struct{} // of capacity 1: a compaction has ended, or failed
 
 	background, stall, low throttle
 }
@@ -42,10 +42,8 @@ func (e *events) listener() *pebble.EventListener {
 			e.errors.Add(1)
 			if isFull(err) {
 				e.fullAt.Store(time.Now().UnixNano())
-				select {
-				case e.full <- struct{}{}:
-				default:
-				}
+				signal(e.full)
+				signal(e.eased)
 			}
 			e.background.do(func(held int) {
 				e.log.Error("writing the state fails and is tried again", "err", err.Error(), "held_back", held)
@@ -65,10 +63,7 @@ func (e *events) listener() *pebble.EventListener {
 			if info.Err == nil {
 				e.fullAt.Store(0)
 			}
-			select {
-			case e.eased <- struct{}{}:
-			default:
-			}
+			signal(e.eased)
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { e.stallBegins(info.Reason) },
 		WriteStallEnd:   e.stalled.stop,
@@ -89,16 +84,29 @@ func (e *events) stallBegins(reason string) {
 	})
 }
 
-// await returns once good is true, which it asks after each compaction.
-func (e *events) await(good func() bool) {
+// signal puts a token into a channel of capacity 1 that has none.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// await returns true once good is, which it asks after each compaction, and false
+// where the disk is found full meanwhile.
+func (e *events) await(good func() bool) bool {
 	if good() {
-		return
+		return true
 	}
 	e.stallBegins("too many tables wait for it")
 	defer e.stalled.stop()
 	for !good() {
+		if e.diskFull() {
+			return false
+		}
 		<-e.eased
 	}
+	return true
 }
 
 // recentlyFull is how long after a failure for want of space the disk is taken

@@ -61,8 +61,8 @@ func (p *Partition) Progress() aggregator.Progress {
 //
 // It returns aggregator.ErrNoSpace, and has changed nothing, where less than
 // MinFree is free or the disk has just been found full. It may wait, for
-// seconds, for compaction to keep up; with a disk that fills during that wait
-// it waits until there is room.
+// seconds, for compaction to keep up; a small one that finds the write buffers
+// in use, or the database's own limit, waits out a disk that fills meanwhile.
 func (p *Partition) Apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
 	if err := p.begin(); err != nil {
 		return fmt.Errorf("apply to partition %d: %w", p.number, err)
@@ -151,7 +151,7 @@ func (p *Partition) begin() error {
 	}
 	err := p.dir.space.check()
 	if err == nil && p.events.diskFull() {
-		err = fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root)
+		err = p.noSpace()
 	}
 	if err != nil {
 		p.gate.leave()
@@ -282,9 +282,8 @@ func (p *Partition) flush() error {
 }
 
 func (p *Partition) waitFlushed() error {
-	full := fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root)
 	if p.events.diskFull() {
-		return full
+		return p.noSpace()
 	}
 	select {
 	case <-p.events.full: // an old report
@@ -298,7 +297,7 @@ func (p *Partition) waitFlushed() error {
 	case <-flushed:
 		return nil
 	case <-p.events.full:
-		return full
+		return p.noSpace()
 	}
 }
 

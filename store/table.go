@@ -32,9 +32,12 @@ type table struct {
 
 // newTable begins a table with the totals of b, beside the directory of the
 // state: a crash leaves a file that the next Open removes. It waits while
-// compaction is far behind, as the database does before it takes a batch.
+// compaction is far behind, as the database does before it takes a batch; with a
+// disk that fills meanwhile it returns aggregator.ErrNoSpace.
 func (p *Partition) newTable(b *pebble.Batch) (*table, error) {
-	p.events.await(func() bool { return p.tables() < p.opts.L0StopWritesThreshold })
+	if !p.events.await(func() bool { return p.tables() < p.opts.L0StopWritesThreshold }) {
+		return nil, p.noSpace()
+	}
 	path := p.path + tableSuffix
 	// Under this name a crash may have left a link of a table that the database
 	// has: it is removed, not written over.
@@ -115,7 +118,12 @@ func (t *table) drop() {
 // aggregator.ErrNoSpace.
 func (p *Partition) full(err error) error {
 	if isFull(err) {
-		return errors.Join(fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root), err)
+		return errors.Join(p.noSpace(), err)
 	}
 	return err
+}
+
+// noSpace says that the disk is full.
+func (p *Partition) noSpace() error {
+	return fmt.Errorf("%w: the disk of %s is full", aggregator.ErrNoSpace, p.dir.layout.root)
 }

@@ -41,8 +41,7 @@ func until(position int64) (map[string]sum, bool) {
 }
 
 // A crash at any step of applies that are tables, beside those that are batches,
-// leaves a prefix of them, each whole, with what was flushed in it; and no file of
-// those that were lost.
+// leaves a prefix of them, each whole, with what was flushed in it.
 func TestS16TablesAtEveryStep(t *testing.T) {
 	var flushed atomic.Int64
 	type crash struct{ flushed int64 }
@@ -192,6 +191,52 @@ func fullAtStep(t *testing.T, step int) (hit string, err error) {
 		t.Fatal(err)
 	}
 	return hit, err
+}
+
+// A disk that fills while an apply waits for compaction is said to be full: the
+// apply can be given up, and the partition closed.
+func TestS04FullDiskUnderAnApplyThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		var noRoom atomic.Bool
+		o := crashOptions(t, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if !noRoom.Load() || op.Kind != errorfs.OpCreate || !strings.HasSuffix(op.Path, ".sst") {
+				return nil
+			}
+			<-time.After(time.Second) // the apply has begun by then
+			return full(op.Path)
+		})))
+		d := openDir(t, "state", o.WithTune(func(o *pebble.Options) {
+			o.MemTableSize = 64 << 10
+			o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, 1
+		}))
+		p := created(t, d, 0)
+		apply(t, p, many(2000), 1)
+		<-time.After(time.Second)
+		noRoom.Store(true)
+		apply(t, p, many(2000), 2)
+		done := make(chan error, 1)
+		go func() { done <- p.Apply(sorted(many(2000)), aggregator.Progress{Seeded: true, Position: 3}) }()
+		select {
+		case err := <-done:
+			if !errors.Is(err, aggregator.ErrNoSpace) {
+				t.Errorf("an apply that waited: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the apply waits for ever")
+		}
+		noRoom.Store(false)
+		<-time.After(10 * time.Second)
+		want := added(added(map[string]sum{}, many(2000)), many(2000))
+		if !t.Failed() {
+			holds(t, p, want, 2)
+			apply(t, p, many(2000), 3)
+			holds(t, p, added(want, many(2000)), 3)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Checkpoints that are made while large and small applies go in hold a prefix of
