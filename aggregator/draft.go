@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,7 @@ type draft struct {
 	waiting atomic.Int32  // requests
 	done    chan struct{} // closed at its end
 	err     error         // once done is closed
-	takes   int64         // bytes, of its ceilings
+	takes   int64         // bytes, of its ceilings and notes; under totals.mu
 	notes   []noted       // under totals.mu: of deltas frozen since they were taken
 }
 
@@ -43,11 +44,18 @@ type noted struct {
 	height height
 }
 
+// notedBytes is what a note takes besides its key.
+const notedBytes = 32
+
 // note notes what a delta holds. The caller holds totals.mu.
 func (d *draft) note(delta *Delta) {
 	var v event.Value
+	var key []byte
+	d.notes = slices.Grow(d.notes, delta.Len())
 	for row, hash := range delta.hashed() {
-		d.notes = append(d.notes, noted{string(delta.appendKey(nil, row)), hash, d.height(&v, &delta.memory, row)})
+		key = delta.appendKey(key[:0], row)
+		d.notes = append(d.notes, noted{string(key), hash, d.height(&v, &delta.memory, row)})
+		d.takes += int64(notedBytes + len(key))
 	}
 }
 
@@ -252,8 +260,8 @@ func (t *totals) keep(r *ranking, d *draft, changed []contender, position int64)
 	return nil, true
 }
 
-// ranksTake is what the ceilings take of the rankings that are asked for, and of
-// the one that is being made; others are dropped.
+// ranksTake is what the ceilings take of the rankings that are asked for, and what
+// the one takes that is being made; others are dropped.
 func (t *totals) ranksTake() (bytes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -122,6 +122,35 @@ func TestDraftGoesOnWithoutItsRequest(t *testing.T) {
 	})
 }
 
+// TestDraftCountsItsNotes: what is frozen while all keys are looked through is noted
+// until that ends, which is memory that others have not.
+func TestDraftCountsItsNotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newDraftRig(t, 5)
+		r.totals.open(r.store, 1)
+		asked := r.ask(t.Context(), byRevenue)
+		synctest.Wait()
+		began := r.totals.ranksTake()
+		for user := range 1000 {
+			r.sell(user, 1)
+		}
+		delta, next := r.totals.freeze()
+		if took := r.totals.ranksTake() - began; took < 24*1000 {
+			t.Errorf("1000 notes take %d bytes", took)
+		}
+		if err := r.store.Apply(delta.Sorted(nil), next); err != nil {
+			t.Fatal(err)
+		}
+		r.totals.thaw(next)
+		close(r.gate)
+		(<-asked).expect(t, "4", 1005)
+		if takes := r.totals.ranksTake(); takes != began {
+			t.Errorf("a ranking takes %d bytes when it is made, and took %d when it began", takes, began)
+		}
+		r.totals.close()
+	})
+}
+
 // TestDraftIsFoundLater: all requests have given up before the look through all
 // keys ends.
 func TestDraftIsFoundLater(t *testing.T) {

@@ -63,8 +63,7 @@ func (s *shared) close() {
 // a partition has up to four while flushes lag, so the budget holds for both
 // together as long as the partitions are no more than budget / 16 MiB (32 for
 // the default); beyond, the least size wins, and only flushes that lag in all
-// partitions at once exceed the budget. An apply of more than half a buffer
-// bypasses it and becomes a table by itself.
+// partitions at once exceed the budget. A large apply bypasses it (tableShare).
 func writeBuffer(memory int64, open int) uint64 {
 	each := memory / writeBufferShare / int64(max(open, minPartitions))
 	return uint64(min(max(each, minWriteBuffer), maxWriteBuffer))
