@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"tidemark/aggregator"
@@ -444,7 +445,7 @@ func TestLargeSeed(t *testing.T) {
 
 // Reads and applies on many goroutines see whole applies only.
 func TestS16ReadersSeeWholeApplies(t *testing.T) {
-	d := openDir(t, t.TempDir(), options(t))
+	d := openDir(t, t.TempDir(), options(t).WithTune(func(o *pebble.Options) { o.MemTableSize = 64 << 10 }))
 	p := created(t, d, 0)
 	done := make(chan struct{})
 	results := make(chan error, 4)
@@ -482,7 +483,11 @@ func TestS16ReadersSeeWholeApplies(t *testing.T) {
 		}()
 	}
 	for i := range int64(2000) {
-		apply(t, p, map[string]int64{"a": 1, "b": 1, "c": 1}, i+1)
+		deltas := map[string]int64{"a": 1, "b": 1, "c": 1}
+		if i%200 < 5 { // one that is a table, behind batches or other tables
+			maps.Copy(deltas, many(1000))
+		}
+		apply(t, p, deltas, i+1)
 		if i%200 == 0 {
 			if err := p.Flush(); err != nil {
 				t.Fatal(err)
@@ -490,6 +495,9 @@ func TestS16ReadersSeeWholeApplies(t *testing.T) {
 		}
 	}
 	close(done)
+	if p.DB().Metrics().Ingest.Count < 50 {
+		t.Error("large applies were no tables")
+	}
 	for range cap(results) {
 		if err := <-results; err != nil {
 			t.Error(err)
