@@ -176,3 +176,35 @@ func (r *ranking) learn(c *contest, at int64) {
 		}
 	}
 }
+
+// A pile is what a delta holds at a moment, in no order.
+type pile struct {
+	bytes []byte // keys and totals by turns
+	ends  []int  // of each
+}
+
+// pile copies what the delta holds. It is quick: folding waits for it.
+func (d *Delta) pile() pile {
+	p := pile{ends: make([]int, 0, 2*d.live)}
+	for i := range d.rows {
+		row := d.row(i)
+		if row[rowFlags]&flagTouched == 0 {
+			continue
+		}
+		p.bytes = d.appendKey(p.bytes, row)
+		p.ends = append(p.ends, len(p.bytes))
+		p.bytes = d.program.appendTotal(p.bytes, &d.memory, row)
+		p.ends = append(p.ends, len(p.bytes))
+	}
+	return p
+}
+
+// each calls f with every key and its total.
+func (p *pile) each(f func(key, total []byte)) {
+	at := 0
+	for i := 0; i < len(p.ends); i += 2 {
+		key, end := p.ends[i], p.ends[i+1]
+		f(p.bytes[at:key:key], p.bytes[key:end:end])
+		at = end
+	}
+}

@@ -302,22 +302,29 @@ func (t *totals) carry(commit func()) {
 // lookThrough finds the first rows among all keys, of the store and the deltas.
 func (t *totals) lookThrough(ctx context.Context, o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
 	for {
-		c := &contest{keys: map[string]candidate{}}
+		var of *Delta // frozen: it does not change, and is not used anew while it is pinned
+		var now pile
 		s, open := t.look(func(frozen, active *Delta) {
-			for i, d := range []*Delta{frozen, active} {
-				if d == nil {
-					continue
-				}
-				for row := range d.hashed() {
-					key := string(d.appendKey(nil, row))
-					k := c.keys[key]
-					k.parts[i] = d.program.appendTotal(nil, &d.memory, row)
-					c.keys[key] = k
-				}
+			if of = frozen; of != nil {
+				of.pin()
 			}
+			now = active.pile()
 		})
 		if !open {
 			return nil, 0, ErrClosing
+		}
+		c := &contest{keys: make(map[string]candidate, len(now.ends)/2)}
+		now.each(func(key, total []byte) {
+			c.keys[string(key)] = candidate{parts: [2][]byte{1: total}}
+		})
+		if of != nil {
+			before := of.pile()
+			of.unpin()
+			before.each(func(key, total []byte) {
+				k := c.keys[string(key)]
+				k.parts[0] = total
+				c.keys[string(key)] = k
+			})
 		}
 		v, applied, err := s.view()
 		if v != nil {
