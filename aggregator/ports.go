@@ -36,7 +36,7 @@ type Store interface {
 	// Progress is as of the last Apply.
 	Progress() Progress
 	// Apply merges the totals, which come in key order, and next in one atomic
-	// batch. On return both are visible to Get and View together; they are
+	// step. On return both are visible to Get and View together; they are
 	// durable after Flush, or some time later: any crash keeps a prefix of the
 	// applies, each whole. ErrNoSpace where it was not begun.
 	Apply(totals iter.Seq2[[]byte, []byte], next Progress) error

@@ -176,6 +176,7 @@ func seeded(t *testing.T, disk vfs.FS) {
 func TestS16PowerCutsKeepWholeApplies(t *testing.T) {
 	for _, survives := range []int{0, 50, 100} {
 		t.Run(fmt.Sprintf("%d%% of unsynced data survives", survives), func(t *testing.T) {
+			wereTables.Store(false)
 			rng := rand.New(rand.NewPCG(16, uint64(survives)))
 			disk := vfs.NewCrashableMem()
 			seeded(t, disk)

@@ -87,6 +87,7 @@ func (t *table) commit(next aggregator.Progress) error {
 	if err = errors.Join(err, t.close()); err != nil {
 		return t.p.full(err)
 	}
+	// Apply has no context, as it is not given up half-way.
 	if err := t.p.db.Ingest(context.Background(), []string{t.path}); err != nil {
 		return t.p.full(err)
 	}
