@@ -87,8 +87,8 @@ func (t *table) commit(next aggregator.Progress) error {
 	if err = errors.Join(err, t.close()); err != nil {
 		return t.p.full(err)
 	}
-	// Apply has no context, as it is not given up half-way.
-	if err := t.p.db.Ingest(context.Background(), []string{t.path}); err != nil {
+	err = t.p.db.Ingest(context.Background(), []string{t.path}) //nolint:forbidigo // an apply is not given up half-way
+	if err != nil {
 		return t.p.full(err)
 	}
 	t.p.committed()
@@ -111,8 +111,9 @@ func (t *table) drop() {
 	if t == nil {
 		return
 	}
-	t.close()
-	t.p.opts.FS.Remove(t.path)
+	if err := errors.Join(t.close(), t.p.opts.FS.RemoveAll(t.path)); err != nil {
+		t.p.events.log.Debug("a table that was not taken is left", "path", t.path, "err", err)
+	}
 }
 
 // full marks the error of a write that found no room with
