@@ -31,6 +31,7 @@ type Dir struct {
 	mu     sync.Mutex
 	open   map[int32]*Partition // nil for one that is being opened, made or removed
 	closed bool
+	failed []error // of closing databases
 }
 
 var _ aggregator.States = (*Dir)(nil)
@@ -148,6 +149,7 @@ func (d *Dir) openReserved(partition int32, open int) (*Partition, error) {
 	}
 	p.events.ready.Store(true)
 	if p.writable {
+		p.rest()
 		p.seat.arm()
 	}
 	return p, nil
@@ -159,6 +161,7 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 	log := d.opts.Logger.With("partition", partition)
 	p := &Partition{
 		dir: d, number: partition, path: path,
+		shut:   make(chan struct{}),
 		seat:   d.shared.limiter.seat(),
 		events: newEvents(log, func(reason string) { d.opts.Fatal(fmt.Sprintf("state of partition %d: %s", partition, reason)) }),
 		gate:   newGate(),
@@ -305,10 +308,13 @@ func (p *Partition) inscribe(id aggregator.Identity, progress aggregator.Progres
 func (d *Dir) Partition(partition int32) *Partition {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open[partition]
+	if p := d.open[partition]; p != nil && !p.isClosed() {
+		return p
+	}
+	return nil
 }
 
-// opened returns the open partitions, by number.
+// opened returns the open partitions, and those being closed, by number.
 func (d *Dir) opened() []*Partition {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -332,10 +338,16 @@ func (d *Dir) Partitions() ([]int32, error) {
 }
 
 // reserve takes a partition's place, so that nobody else opens it, and returns
-// how many places are taken. settle must follow.
+// how many places are taken. It waits for one that is being closed. settle must
+// follow.
 func (d *Dir) reserve(partition int32) (open int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if p := d.open[partition]; p != nil && p.isClosed() {
+		d.mu.Unlock()
+		<-p.shut
+		d.mu.Lock()
+	}
 	if d.closed {
 		return 0, errors.New("the state directory is closed")
 	}
@@ -357,8 +369,15 @@ func (d *Dir) settle(partition int32, p *Partition) {
 	d.open[partition] = p
 }
 
-// forget frees the place of a partition that is closed.
-func (d *Dir) forget(p *Partition) { d.settle(p.number, nil) }
+// forget frees the place of a partition that is closed, with what went wrong.
+func (d *Dir) forget(p *Partition, err error) {
+	d.settle(p.number, nil)
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.failed = append(d.failed, err)
+	}
+}
 
 // Close closes the partitions that are still open, as their own Close does,
 // and unlocks the directory. Where one does not close, the directory stays
@@ -373,8 +392,12 @@ func (d *Dir) Close() error {
 	var errs []error
 	for _, p := range d.opened() {
 		errs = append(errs, p.Close())
+		if p.isClosed() {
+			<-p.shut
+		}
 	}
 	d.mu.Lock()
+	errs = append(errs, d.failed...)
 	left := len(d.open)
 	d.closed = left == 0
 	d.mu.Unlock()

@@ -107,15 +107,17 @@ func TestInstall(t *testing.T) {
 
 // What must not be installed leaves the state and the folder as they are.
 func TestInstallRefuses(t *testing.T) {
-	d := openDir(t, t.TempDir(), options(t))
-	p := created(t, d, 2)
+	path := t.TempDir()
+	d := openDir(t, path, options(t))
+	created(t, d, 2)
 	from := laid(t, d, nil, 2, 700)
 	if err := d.Install(2, from); err == nil || !strings.Contains(err.Error(), "open already") {
 		t.Errorf("over an open state: %v", err)
 	}
-	if err := p.Close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
+	d = openDir(t, path, options(t))
 	before := files(t, d.Path(2))
 	wrong := laid(t, d, nil, 5, 300)
 	if err := d.Install(2, wrong); err == nil || !strings.Contains(err.Error(), "the state of partition 5") {

@@ -34,6 +34,7 @@ type Partition struct {
 	mu       sync.Mutex
 	progress aggregator.Progress // as of the last apply
 	closed   bool
+	shut     chan struct{} // closed once the database is
 
 	catchingUp atomic.Bool
 
@@ -135,10 +136,18 @@ func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
 // that applies calls it before each apply.
 func (p *Partition) gatherTables() {
 	if p.catchingUp.Load() || p.seat.isHeld() {
-		few := p.tables() < p.opts.L0StopWritesThreshold/2
-		p.seat.hold(few)
+		p.seat.hold(p.fewTables())
 	}
 }
+
+// rest holds compaction until the first Flush where tables had gathered when the
+// state was closed: a partition that changes hands is live before it is tidied.
+func (p *Partition) rest() {
+	p.seat.hold(p.tables() > 1 && p.fewTables())
+}
+
+// fewTables says whether more may gather.
+func (p *Partition) fewTables() bool { return p.tables() < p.opts.L0StopWritesThreshold/2 }
 
 // begin enters the gate for a write and checks that one may be made. The
 // caller leaves it where there is no error.
@@ -319,10 +328,13 @@ func (p *Partition) Checkpoint(path string) error {
 }
 
 // Close lets nothing more in, waits up to CloseWait for views, reads and
-// applies under way, flushes, and closes. Where some are still under way the
-// state stays open, and Close may be called again. With a full disk it closes
-// without the last applies, and the error is aggregator.ErrNoSpace: the log
-// still has them. Closing what is closed is no error.
+// applies under way, and flushes; the database is closed behind it, since a
+// compaction under way may take seconds. Until then the partition's place in Dir
+// is taken: Open and Install wait for it, and Dir's Close, which also returns
+// what went wrong. Where some views are still under way the state stays open,
+// and Close may be called again. With a full disk it closes without the last
+// applies, and the error is aggregator.ErrNoSpace: the log still has them.
+// Closing what is closed is no error.
 func (p *Partition) Close() error {
 	idle := p.gate.close()
 	timeout := time.NewTimer(p.dir.opts.CloseWait)
@@ -336,15 +348,9 @@ func (p *Partition) Close() error {
 	if !p.markClosed() {
 		return nil
 	}
-	flushErr := p.flush()
-	err := p.shutDown()
-	if flushErr == nil && isFull(err) {
-		// All is durable; what a full disk has kept from being written is the
-		// end of the log that is not used.
-		p.events.log.Warn("closed on a full disk", "err", err.Error())
-		err = nil
-	}
-	return errors.Join(flushErr, err)
+	err := p.flush()
+	go p.shutDown()
+	return err
 }
 
 // markClosed is true for the first call.
@@ -356,13 +362,26 @@ func (p *Partition) markClosed() bool {
 	return !was
 }
 
+func (p *Partition) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // shutDown closes the database, without a flush.
-func (p *Partition) shutDown() error {
+func (p *Partition) shutDown() {
+	defer close(p.shut)
 	p.seat.disarm()
 	err := p.db.Close()
-	p.dir.forget(p)
-	if err != nil {
-		return fmt.Errorf("close partition %d: %w", p.number, err)
+	if isFull(err) {
+		// What is durable is known by now; what a full disk has kept from being
+		// written is the end of the log that is not used.
+		p.events.log.Warn("closed on a full disk", "err", err.Error())
+		err = nil
 	}
-	return nil
+	if err != nil {
+		err = fmt.Errorf("close partition %d: %w", p.number, err)
+		p.events.log.Error("the state was not closed cleanly", "err", err.Error())
+	}
+	p.dir.forget(p, err)
 }

@@ -155,7 +155,11 @@ func TestS04ClosesOnAFullDisk(t *testing.T) {
 		if err := p.Close(); !errors.Is(err, aggregator.ErrNoSpace) {
 			t.Errorf("close on a full disk: %v", err)
 		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
 		disk.full.Store(false)
+		d = openDir(t, "state", options(t).WithFS(disk.fs()))
 		p = openPartition(t, d, 0)
 		if got, at := contents(t, p); at != 1 || !maps.Equal(got, map[string]sum{"a": {1, 1}}) {
 			t.Errorf("after it %v at %d", got, at)

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tidemark/aggregator"
 	"tidemark/store"
@@ -233,4 +236,101 @@ func TestTablesGatherDuringCatchUp(t *testing.T) {
 	}
 	until("compacted after it", func() bool { return tables() < 4 })
 	holds(t, p, want, position)
+}
+
+// Tables that had gathered when a state was closed are compacted after the first
+// flush of the next who opens it, not before: it is live first. So many that
+// applies would soon wait are compacted at once.
+func TestOpenedStatesRest(t *testing.T) {
+	const most = 16
+	for applies, rests := range map[int]bool{2: true, most/2 - 1: true, most / 2: false} {
+		t.Run(fmt.Sprint(applies, " applies"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := crashOptions(t, vfs.NewMem()).WithTune(func(o *pebble.Options) {
+					o.MemTableSize = 64 << 10
+					o.L0CompactionThreshold, o.L0StopWritesThreshold = 2, most
+				})
+				d := openDir(t, "state", o)
+				p := created(t, d, 0)
+				want := map[string]sum{}
+				p.CatchUp(true)
+				for i := range applies {
+					apply(t, p, many(2000), int64(i+1))
+					want = added(want, many(2000))
+				}
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+				d = openDir(t, "state", o)
+				p = openPartition(t, d, 0)
+				compacted := func() bool {
+					<-time.After(time.Minute)
+					return p.DB().Metrics().Compact.Count > 0
+				}
+				if got := compacted(); got == rests {
+					t.Errorf("compacted at once: %t", got)
+				}
+				if err := p.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				if !compacted() {
+					t.Error("not compacted after the flush")
+				}
+				holds(t, p, want, int64(applies))
+				if err := d.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// A partition is let go of while a compaction is under way. Who opens it again
+// here waits for the end of that.
+func TestCloseDoesNotWaitForCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var armed atomic.Bool
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && armed.CompareAndSwap(true, false) {
+				close(begun)
+				<-goOn
+			}
+			return nil
+		}))
+		d := openDir(t, "state", crashOptions(t, disk))
+		p := created(t, d, 0)
+		want := map[string]sum{}
+		p.CatchUp(true)
+		for i := range int64(3) {
+			apply(t, p, many(2000), i+1)
+			want = added(want, many(2000))
+		}
+		p.CatchUp(false)
+		armed.Store(true)
+		if err := p.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		<-begun
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.View(); !errors.Is(err, aggregator.ErrClosing) {
+			t.Errorf("a view after it: %v", err)
+		}
+		again := make(chan *store.Partition)
+		go func() { again <- openPartition(t, d, 0) }()
+		synctest.Wait()
+		select {
+		case <-again:
+			t.Fatal("it was opened while it was being closed")
+		default:
+		}
+		close(goOn)
+		p = <-again
+		holds(t, p, want, 3)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
