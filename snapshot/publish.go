@@ -110,8 +110,8 @@ func (o *Owner) fits(s State, newest *Manifest) error {
 }
 
 // checkpoint makes the copy and says what it is. All partitions publish at the
-// same time, and each keeps a core busy: no more of them do than there are
-// cores, or folding would wait behind them all for its turn.
+// same time, and each keeps a core busy: half of the processors do, or folding
+// would wait behind them all for its turn.
 func (o *Owner) checkpoint(ctx context.Context, now State, c Checkpointer, dir string) (State, []File, error) {
 	s := o.store
 	select {

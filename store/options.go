@@ -47,7 +47,8 @@ type Options struct {
 	// return aggregator.ErrNoSpace. Negative is no floor, and no ballast.
 	MinFree int64
 	// Compactions bounds the compactions that run at once over all partitions.
-	// Its default is half of the processors, 2 to 4.
+	// Its default is half of the processors, 1 to 4: what is folded and read
+	// beside them has the others.
 	Compactions int
 	// LockWait is how long Open waits for a directory that is in use.
 	LockWait time.Duration
@@ -99,7 +100,7 @@ func (o *Options) complete() error {
 		o.MinFree = DefaultMinFree
 	}
 	if o.Compactions == 0 {
-		o.Compactions = min(max(runtime.GOMAXPROCS(0)/2, 2), 4)
+		o.Compactions = min(max(runtime.GOMAXPROCS(0)/2, 1), 4)
 	}
 	if o.LockWait == 0 {
 		o.LockWait = DefaultLockWait
