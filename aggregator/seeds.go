@@ -234,12 +234,12 @@ const readsEvery = 10 * time.Second
 // snapshot, with the cut that the owner of each has told the group. Those that
 // have told none yet are waited for.
 func (t *task) shares(ctx context.Context) ([]Identity, error) {
-	topic := t.p.topic.last()
 	t.mu.Lock()
 	own := t.identity
 	t.mu.Unlock()
 	for {
-		if topic = t.p.topic.last(); topic.ID != own.TopicID {
+		topic := t.p.topic.last()
+		if topic.ID != own.TopicID {
 			return nil, nil // created again: it is begun anew
 		}
 		commits, err := t.p.commits.Committed(ctx)

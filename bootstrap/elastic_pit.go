@@ -120,7 +120,7 @@ func (s *pitSlice) next(ctx context.Context, p *page) error {
 			if err == nil {
 				return nil
 			}
-			now := false
+			var now bool
 			if s.size, now = s.r.fewer(s.size, err); !now {
 				return err
 			}

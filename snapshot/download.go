@@ -40,7 +40,7 @@ func (r *restoration) download(ctx context.Context, f File, part string) error {
 				if rerr := remove(partial); rerr != nil {
 					return rerr
 				}
-				return fmt.Errorf("%v; again from the start", err)
+				return fmt.Errorf("%v; again from the start", err) //nolint:errorlint // not of a kind: it is tried again
 			}
 			return err
 		})

@@ -131,7 +131,7 @@ func (f *folder) create(ctx context.Context, key string, size int64, content io.
 		err = rerr
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("its folder is removed each time it is made: %v", err) // not of a kind: it may be tried again
+		return fmt.Errorf("its folder is removed each time it is made: %v", err) //nolint:errorlint // not of a kind: it may be tried again
 	}
 	return found(err)
 }

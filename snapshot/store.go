@@ -135,7 +135,7 @@ func (s *Store) create(ctx context.Context, key string, body []byte) error {
 		case rerr == nil:
 			return &takenError{there}
 		}
-		return fmt.Errorf("%v; to read it back: %v", err, rerr) // not of a kind: it may be tried again
+		return fmt.Errorf("%v; to read it back: %v", err, rerr) //nolint:errorlint // not of a kind: it may be tried again
 	})
 }
 

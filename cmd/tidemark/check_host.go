@@ -38,7 +38,8 @@ const tryLock = 300 * time.Millisecond
 // removed.
 func tryState(cfg *config.Config) checked {
 	dir := cfg.State.Dir
-	detail, err := "can be written and locked, and nobody uses it", error(nil)
+	var err error
+	detail := "can be written and locked, and nobody uses it"
 	used, empty := dirState(dir)
 	if used {
 		err = openAndClose(cfg, dir)

@@ -81,7 +81,7 @@ func (s *service) ensureHistory(ctx context.Context, client *kafka.Client, state
 	}))
 	switch {
 	case err != nil:
-		return nil // the service is ending
+		return nil //nolint:nilerr // the service is ending
 	case wanted:
 		return fmt.Errorf("load the history: %w; see history.file", unread)
 	}

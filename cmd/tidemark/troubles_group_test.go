@@ -28,8 +28,6 @@ func committed(t *testing.T, b *testkit.Broker) int64 {
 	topic := kmsg.NewOffsetFetchRequestTopic()
 	topic.Topic, topic.Partitions = "sales", []int32{0}
 	req.Topics = append(req.Topics, topic)
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = "g"
 	resp, err := req.RequestWith(b.Context(), b.Client())
 	if err != nil {
 		t.Fatal(err)

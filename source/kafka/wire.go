@@ -348,7 +348,7 @@ func (f *frame) uvarint() (u uint64) {
 
 // size reads a length of bytes, 0 for none.
 func (f *frame) size() int {
-	n := int64(0)
+	var n int64
 	if f.compact {
 		n = int64(f.uvarint()) - 1
 	} else {
@@ -365,7 +365,7 @@ func (f *frame) size() int {
 func (f *frame) count() int { return f.size() }
 
 func (f *frame) text() string {
-	n := 0
+	var n int
 	if f.compact {
 		n = f.size()
 	} else {
