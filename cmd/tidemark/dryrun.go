@@ -28,7 +28,7 @@ func (l *loading) dryRun(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(path)) }()
 	dir, err := store.Open(path, store.Options{
-		Program: l.cfg.Program, Memory: max(l.cfg.State.Memory/2, leastMemory), MinFree: l.cfg.State.MinFree,
+		Program: l.cfg.Program, Memory: seedMemory(l.cfg.State.Memory), MinFree: l.cfg.State.MinFree,
 		Logger: l.log, Fatal: dies(l.log),
 	})
 	if err != nil {

@@ -240,7 +240,7 @@ func openWorkspace(cfg *config.Config, log *slog.Logger) (aggregator.Workspace, 
 	}
 	path := filepath.Join(cfg.State.Dir, seedsName)
 	dir, err := store.Open(path, store.Options{
-		Program: cfg.Program, Memory: max(cfg.State.Memory/2, leastMemory), MinFree: cfg.State.MinFree,
+		Program: cfg.Program, Memory: seedMemory(cfg.State.Memory), MinFree: cfg.State.MinFree,
 		Logger: log, Fatal: dies(log),
 	})
 	if err != nil {

@@ -39,6 +39,10 @@ func storeMemory(memory int64) int64 { return max(memory/4, leastMemory) }
 
 func pendingMemory(memory int64) int { return int(memory / 2) }
 
+// seedMemory is for a state that a history is written into: nothing is folded
+// meanwhile.
+func seedMemory(memory int64) int64 { return max(memory/2, leastMemory) }
+
 // lastRequests is how long requests under way may take when the service ends.
 const lastRequests = 3 * time.Second
 
