@@ -448,41 +448,71 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 	if applied {
 		pending[0] = nil
 	}
-	next, stop := iter.Pull2(v.Scan(from))
-	defer stop()
-	key, total, found := next()
-	for len(entries) < limit {
-		// The least of the three heads.
-		var least []byte
-		if found && bytes.HasPrefix(key, prefix) {
-			least = key
+	g := gathering{t: t, limit: limit, pending: pending}
+	for key, total := range v.Scan(from) {
+		if !bytes.HasPrefix(key, prefix) {
+			break
 		}
-		for _, p := range pending {
+		if err = g.add(key, total); err != nil || len(g.entries) == limit {
+			break
+		}
+	}
+	if err = errors.Join(err, v.Err()); err == nil {
+		err = g.add(nil, nil)
+	}
+	return g.entries, s.position, err == nil, err
+}
+
+// gathering merges the store's keys with those that wait, in key order.
+type gathering struct {
+	t       *totals
+	limit   int
+	pending [2][]Entry // of the frozen and the active delta, that are not in yet
+	entries []Entry
+	bytes   []byte // of the entries
+}
+
+// add adds the keys that wait up to the store's next key, and that; nil is behind
+// them all. It adds none above the limit.
+func (g *gathering) add(key, total []byte) error {
+	for len(g.entries) < g.limit {
+		least := key
+		for _, p := range g.pending {
 			if len(p) > 0 && (least == nil || bytes.Compare(p[0].Key, least) < 0) {
 				least = p[0].Key
 			}
 		}
 		if least == nil {
-			break
+			return nil
 		}
-		e := Entry{Key: bytes.Clone(least)}
 		var parts [3][]byte
-		if found && bytes.Equal(key, least) {
-			parts[0] = bytes.Clone(total)
-			key, total, found = next()
+		stored := key != nil && bytes.Equal(key, least)
+		if stored {
+			parts[0] = total
 		}
-		for i := range pending {
-			if len(pending[i]) > 0 && bytes.Equal(pending[i][0].Key, e.Key) {
-				parts[i+1] = pending[i][0].Total
-				pending[i] = pending[i][1:]
+		for i, p := range g.pending {
+			if len(p) > 0 && bytes.Equal(p[0].Key, least) {
+				parts[i+1] = p[0].Total
+				g.pending[i] = p[1:]
 			}
 		}
-		if e.Total, err = t.merge(parts[:]...); err != nil {
-			return nil, 0, false, err
+		sum, err := g.t.merge(parts[:]...)
+		if err != nil {
+			return err
 		}
-		entries = append(entries, e)
+		g.entries = append(g.entries, Entry{g.copy(least), g.copy(sum)})
+		if stored {
+			break
+		}
 	}
-	return entries, s.position, true, v.Err()
+	return nil
+}
+
+// copy keeps b beside what the other entries have.
+func (g *gathering) copy(b []byte) []byte {
+	n := len(g.bytes)
+	g.bytes = append(g.bytes, b...)
+	return g.bytes[n:len(g.bytes):len(g.bytes)]
 }
 
 // extend brings the indexes of the deltas up to date, for the look that follows.
