@@ -28,6 +28,7 @@ type Dir struct {
 	shared *shared
 	health io.Closer // watches for slow writes
 
+	ending sync.Mutex // one Close at a time
 	mu     sync.Mutex
 	open   map[int32]*Partition // nil for one that is being opened, made or removed
 	closed bool
@@ -173,7 +174,7 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 		}
 	})
 	opts := d.shared.options(database{
-		merger: m.pebble(), seat: p.seat, events: p.events,
+		ended: &p.ended, merger: m.pebble(), seat: p.seat, events: p.events,
 		writeBuffer: writeBuffer(d.opts.Memory, open),
 	})
 	opts.ErrorIfExists, opts.ErrorIfNotExists = create, !create
@@ -381,14 +382,16 @@ func (d *Dir) forget(p *Partition, err error) {
 
 // Close closes the partitions that are still open, as their own Close does,
 // and unlocks the directory. Where one does not close, the directory stays
-// locked.
+// locked, and Close may be called again. Closing what is closed is no error.
 func (d *Dir) Close() error {
+	d.ending.Lock()
+	defer d.ending.Unlock()
 	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
 		return nil
 	}
-	d.mu.Unlock()
 	var errs []error
 	for _, p := range d.opened() {
 		errs = append(errs, p.Close())

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -71,6 +72,7 @@ func writeBuffer(memory int64, open int) uint64 {
 
 // database is what one Pebble database needs besides what is shared.
 type database struct {
+	ended       *atomic.Bool // set when it is being closed
 	merger      *pebble.Merger
 	seat        *seat
 	events      *events
@@ -82,7 +84,7 @@ func (s *shared) options(db database) *pebble.Options {
 	o := &pebble.Options{
 		Cache:                       s.cache,
 		FileCache:                   s.fileCache,
-		FS:                          s.fs,
+		FS:                          endingFS{s.fs, db.ended},
 		FormatMajorVersion:          formatMajorVersion,
 		DisableWAL:                  true,
 		Merger:                      db.merger,

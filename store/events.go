@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,6 +40,9 @@ func newEvents(log *slog.Logger, fatal func(reason string)) *events {
 func (e *events) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
+			if errors.Is(err, pebble.ErrCancelledCompaction) {
+				return // of a flush that a close has ended
+			}
 			e.errors.Add(1)
 			if isFull(err) {
 				e.fullAt.Store(time.Now().UnixNano())

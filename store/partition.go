@@ -35,6 +35,7 @@ type Partition struct {
 	progress aggregator.Progress // as of the last apply
 	closed   bool
 	shut     chan struct{} // closed once the database is
+	ended    atomic.Bool   // the database makes no more tables
 
 	catchingUp atomic.Bool
 
@@ -328,8 +329,9 @@ func (p *Partition) Checkpoint(path string) error {
 }
 
 // Close lets nothing more in, waits up to CloseWait for views, reads and
-// applies under way, and flushes; the database is closed behind it, since a
-// compaction under way may take seconds. Until then the partition's place in Dir
+// applies under way, and flushes. A compaction under way is given up; the
+// database is closed behind it, since the table in hand is written to its end
+// before. Until then the partition's place in Dir
 // is taken: Open and Install wait for it, and Dir's Close, which also returns
 // what went wrong. Where some views are still under way the state stays open,
 // and Close may be called again. With a full disk it closes without the last
@@ -372,6 +374,7 @@ func (p *Partition) isClosed() bool {
 func (p *Partition) shutDown() {
 	defer close(p.shut)
 	p.seat.disarm()
+	p.ended.Store(true)
 	err := p.db.Close()
 	if isFull(err) {
 		// What is durable is known by now; what a full disk has kept from being

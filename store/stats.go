@@ -59,10 +59,11 @@ func (p *Partition) Bytes() int64 {
 
 // Stats returns the figures of all open partitions, by number.
 func (d *Dir) Stats() []Stats {
-	open := d.opened()
-	stats := make([]Stats, len(open))
-	for i, p := range open {
-		stats[i] = p.Stats()
+	var stats []Stats
+	for _, p := range d.opened() {
+		if !p.isClosed() {
+			stats = append(stats, p.Stats())
+		}
 	}
 	return stats
 }
