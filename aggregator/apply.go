@@ -24,30 +24,31 @@ func (t *task) applyLoop(ctx context.Context) error {
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
 	late := 0 // applies that were due and not made
+	// An apply that is under way when ctx ends has as long as the last one.
+	applying, cancel := outlasting(ctx, lastApply)
+	defer cancel()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastApply)
-			defer cancel()
-			err := t.apply(last, store)
-			if last.Err() != nil {
+			err := t.apply(applying, store)
+			if applying.Err() != nil {
 				t.log.Warn("the rest could not be applied in time; it will be folded again", "after", lastApply)
 				t.totals.discard()
 				return nil
 			}
 			return err
 		case <-t.kick:
-			err = t.apply(ctx, store)
+			err = t.apply(applying, store)
 		case done := <-t.settles:
-			err = t.apply(ctx, store)
+			err = t.apply(applying, store)
 			close(done)
 		case <-applies.C:
 			if late++; late < mostLate && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
 				continue
 			}
 			late = 0
-			err = t.apply(ctx, store)
+			err = t.apply(applying, store)
 		case <-looks.C:
 			t.vouch(ctx)
 		case <-flushes.C:
@@ -132,7 +133,7 @@ func (t *task) write(ctx context.Context, store Store, delta *Delta, next Progre
 		return ctx.Err()
 	}
 	began := time.Now()
-	err := store.Apply(delta.Sorted(nil), next)
+	err := store.Apply(ctx, delta.Sorted(nil), next)
 	if err == nil && t.p.observer != nil {
 		t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 	}

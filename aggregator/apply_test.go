@@ -59,7 +59,7 @@ type turnStore struct {
 	end   chan struct{}
 }
 
-func (s turnStore) Apply(iter.Seq2[[]byte, []byte], Progress) error {
+func (s turnStore) Apply(context.Context, iter.Seq2[[]byte, []byte], Progress) error {
 	s.begun <- s.name
 	<-s.end
 	return nil
@@ -109,4 +109,52 @@ func TestK12AppliesTakeTurns(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestO03StalledApplyIsGivenUp: an apply that waits when the process is told to
+// end may take as long as the last one does, which goes in; one that waits on is
+// given up, and what it held is folded again, once.
+func TestO03StalledApplyIsGivenUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		waits time.Duration
+		kept  int64 // records in the state when the process has ended
+	}{
+		{"goes on in time", lastApply - time.Second, 3},
+		{"waits on", time.Hour, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1)
+				r.log.produce(0, sale(1, "1"))
+				r.start(0)
+				r.caughtUp(0)
+				r.p.PublishSnapshots(t.Context())
+				stalled := make(chan struct{})
+				r.states.mu.Lock()
+				r.states.stalled = stalled
+				r.states.mu.Unlock()
+				r.log.produce(0, sale(1, "1"))
+				<-time.After(2 * mostLate * r.tuning.ApplyInterval) // it waits
+				r.log.produce(0, sale(1, "1"))
+				r.caughtUp(0)
+				goOn := time.AfterFunc(c.waits, func() { close(stalled) })
+				began := time.Now()
+				r.stop()
+				if took := time.Since(began); took > lastApply+time.Second {
+					t.Errorf("it ends after %s", took)
+				}
+				if at := r.stored(0); at != c.kept {
+					t.Errorf("the state is at %d, want %d", at, c.kept)
+				}
+				if goOn.Stop() {
+					close(stalled)
+				}
+				r.start(0)
+				r.caughtUp(0)
+				r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+				r.stop()
+			})
+		})
+	}
 }

@@ -93,7 +93,7 @@ func TestLooksAfterManyChanges(t *testing.T) {
 			if r.IntN(6) == 0 {
 				delta, next := totals.freeze()
 				if delta != nil && r.IntN(2) == 0 {
-					if err := store.Apply(delta.Sorted(nil), next); err != nil {
+					if err := store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 						t.Fatal(err)
 					}
 					totals.thaw(next)

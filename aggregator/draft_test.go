@@ -44,7 +44,7 @@ func (r *draftRig) apply(user, revenue int) {
 	d := r.totals.program.NewDelta(0, 1)
 	d.Reset(r.store.Progress().Position)
 	r.fold(d, user, revenue)
-	if err := r.store.Apply(d.Sorted(nil), r.store.Progress().after(d)); err != nil {
+	if err := r.store.Apply(r.t.Context(), d.Sorted(nil), r.store.Progress().after(d)); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -138,7 +138,7 @@ func TestDraftCountsItsNotes(t *testing.T) {
 		if took := r.totals.ranksTake() - began; took < 24*1000 {
 			t.Errorf("1000 notes take %d bytes", took)
 		}
-		if err := r.store.Apply(delta.Sorted(nil), next); err != nil {
+		if err := r.store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 			t.Fatal(err)
 		}
 		r.totals.thaw(next)

@@ -272,7 +272,7 @@ func (s *memStore) Progress() Progress {
 	return s.s.progress()
 }
 
-func (s *memStore) Apply(totals iter.Seq2[[]byte, []byte], next Progress) error {
+func (s *memStore) Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next Progress) error {
 	entries := entriesOf(totals)
 	if !slices.IsSortedFunc(entries, func(a, b Entry) int { return bytes.Compare(a.Key, b.Key) }) {
 		return fmt.Errorf("totals out of order")
@@ -281,7 +281,11 @@ func (s *memStore) Apply(totals iter.Seq2[[]byte, []byte], next Progress) error 
 	stalled := s.m.stalled
 	s.m.mu.Unlock()
 	if stalled != nil {
-		<-stalled
+		select {
+		case <-stalled:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for compaction: %w", ctx.Err())
+		}
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

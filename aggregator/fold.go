@@ -112,7 +112,7 @@ func (t *task) skip(ctx context.Context, store Store, position, start int64) err
 	next.Position = start
 	next.Gap += start - position
 	err := t.retry(ctx, "store the position after a gap", func() error {
-		return store.Apply(nothing, next)
+		return store.Apply(ctx, nothing, next)
 	})
 	if err != nil {
 		return err

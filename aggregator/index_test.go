@@ -79,7 +79,7 @@ func TestPinnedDeltaIsNotUsedAnew(t *testing.T) {
 	apply := func() {
 		r.sell(2, 1)
 		delta, next := r.totals.freeze()
-		if err := r.store.Apply(delta.Sorted(nil), next); err != nil {
+		if err := r.store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 			t.Fatal(err)
 		}
 		r.totals.thaw(next)
@@ -168,7 +168,7 @@ func TestPagesBesideFolding(t *testing.T) {
 			if delta == nil {
 				continue
 			}
-			if err := store.Apply(delta.Sorted(nil), next); err != nil {
+			if err := store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 				t.Error(err)
 			}
 			totals.thaw(next)

@@ -38,8 +38,9 @@ type Store interface {
 	// Apply merges the totals, which come in key order, and next in one atomic
 	// step. On return both are visible to Get and View together; they are
 	// durable after Flush, or some time later: any crash keeps a prefix of the
-	// applies, each whole. ErrNoSpace where it was not begun.
-	Apply(totals iter.Seq2[[]byte, []byte], next Progress) error
+	// applies, each whole. ErrNoSpace where it was not begun; ctx's error where it
+	// was given up, with nothing changed, since ctx ended.
+	Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next Progress) error
 	// Get appends the key's total to dst; false where there is none.
 	Get(dst, key []byte) ([]byte, bool, error)
 	// Guard returns the instant of the key's history in cut mode guard.

@@ -82,7 +82,7 @@ func TestRankingsBesideFolding(t *testing.T) {
 			}
 			delta, next := totals.freeze()
 			if delta != nil {
-				if err := store.Apply(delta.Sorted(nil), next); err != nil {
+				if err := store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 					t.Error(err)
 				}
 				totals.thaw(next)
@@ -178,7 +178,7 @@ func TestRankingHoldsUpNoClose(t *testing.T) {
 		}
 		d.Next++
 	}
-	if err := store.Apply(d.Sorted(nil), Progress{}.after(d)); err != nil {
+	if err := store.Apply(t.Context(), d.Sorted(nil), Progress{}.after(d)); err != nil {
 		t.Fatal(err)
 	}
 	for name, column := range map[string]int{"a sum": 2, "a key": 0} {

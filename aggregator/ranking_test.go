@@ -153,7 +153,7 @@ func (r *rankingRig) discard() {
 }
 
 func (r *rankingRig) store(delta *Delta, next Progress) {
-	if err := r.totals.store.Apply(delta.Sorted(nil), next); err != nil {
+	if err := r.totals.store.Apply(r.t.Context(), delta.Sorted(nil), next); err != nil {
 		r.t.Fatal(err)
 	}
 	r.stored = true
@@ -261,7 +261,7 @@ func TestRankingIsKept(t *testing.T) {
 	}
 	apply := func() {
 		delta, next := totals.freeze()
-		if err := store.Apply(delta.Sorted(nil), next); err != nil {
+		if err := store.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 			t.Fatal(err)
 		}
 		totals.thaw(next)

@@ -80,7 +80,7 @@ func (s *Seeds) Publish(ctx context.Context, ids []Identity, tell Telling) (seed
 	for left, id := range slices.Backward(ids) {
 		tell.Waits(fmt.Sprintf("the history is read, and published: %d of %d partitions are left", left+1, len(ids)))
 		store, seed := stores[id.Partition], seeds[id.Partition]
-		err := store.Apply(nothing, Progress{Position: id.Cut.Start, Seeded: true, Documents: seed.Documents, Placement: seed.Placement})
+		err := store.Apply(ctx, nothing, Progress{Position: id.Cut.Start, Seeded: true, Documents: seed.Documents, Placement: seed.Placement})
 		if err != nil {
 			return nil, fmt.Errorf("end the seed of partition %d: %w", id.Partition, err)
 		}

@@ -259,6 +259,23 @@ func sleepOr(ctx context.Context, d time.Duration, early <-chan struct{}) error 
 	}
 }
 
+// outlasting returns a context that ends d after ctx has; end ends it before.
+func outlasting(ctx context.Context, d time.Duration) (late context.Context, end func()) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		_ = sleep(late, d) // its error is that end was called
+		cancel()
+	})
+	return late, func() {
+		cancel()
+		if !stop() {
+			<-ended
+		}
+	}
+}
+
 // retry calls f until it succeeds or ctx ends, with growing waits; what it
 // waits for is shown meanwhile.
 func (t *task) retry(ctx context.Context, what string, f func() error) error {

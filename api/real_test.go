@@ -62,7 +62,7 @@ func newRealStates(tb testing.TB, users int, each int, partitions int32) *realSt
 			progress.Position = delta.Next
 			progress.Counts.Add(delta.Counts)
 			progress.Placement &= delta.Placement
-			if err := st.Apply(delta.Sorted(nil), progress); err != nil {
+			if err := st.Apply(tb.Context(), delta.Sorted(nil), progress); err != nil {
 				tb.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -93,7 +94,7 @@ func (s *states) foldTo(to int64) error {
 	next := was
 	next.Position = to
 	next.Counts.Add(delta.Counts)
-	return s.p.Apply(delta.Sorted(nil), next)
+	return s.p.Apply(context.Background(), delta.Sorted(nil), next)
 }
 
 // now is the state as a task knows it.

@@ -53,7 +53,7 @@ func BenchmarkApply(b *testing.B) {
 			position := int64(0)
 			for b.Loop() {
 				position += int64(n)
-				if err := p.Apply(benchDelta(rng, n), aggregator.Progress{Seeded: true, Position: position}); err != nil {
+				if err := p.Apply(b.Context(), benchDelta(rng, n), aggregator.Progress{Seeded: true, Position: position}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -67,7 +67,7 @@ func benchFilled(b *testing.B) *store.Partition {
 	p := benchStore(b)
 	rng := rand.New(rand.NewPCG(1, 1))
 	for i := range int64(25) {
-		if err := p.Apply(benchDelta(rng, 200_000), aggregator.Progress{Seeded: true, Position: i + 1}); err != nil {
+		if err := p.Apply(b.Context(), benchDelta(rng, 200_000), aggregator.Progress{Seeded: true, Position: i + 1}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -224,7 +224,7 @@ func BenchmarkApplyBesideCheckpoints(b *testing.B) {
 				<-pace.C
 				position++
 				began := time.Now()
-				if err := p.Apply(benchDelta(rng, 1000), aggregator.Progress{Seeded: true, Position: position}); err != nil {
+				if err := p.Apply(b.Context(), benchDelta(rng, 1000), aggregator.Progress{Seeded: true, Position: position}); err != nil {
 					b.Fatal(err)
 				}
 				longest = max(longest, time.Since(began))

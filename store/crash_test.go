@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -68,7 +69,7 @@ func crashOptions(t testing.TB, fs vfs.FS) store.Options {
 type writer func(p *store.Partition, deltas map[string]sum, next aggregator.Progress) error
 
 func wholeApply(p *store.Partition, deltas map[string]sum, next aggregator.Progress) error {
-	return p.Apply(sortedSums(deltas), next)
+	return p.Apply(context.Background(), sortedSums(deltas), next)
 }
 
 // tornApply writes the totals, and then the position: what must not be done.
@@ -78,7 +79,7 @@ func tornApply(p *store.Partition, deltas map[string]sum, next aggregator.Progre
 			return err
 		}
 	}
-	return p.Apply(sorted(nil), next)
+	return p.Apply(context.Background(), sorted(nil), next)
 }
 
 // wereTables says whether an apply of a life was large enough for a table.
@@ -166,7 +167,7 @@ func seeded(t *testing.T, disk vfs.FS) {
 	t.Helper()
 	d := openDir(t, "state", crashOptions(t, disk))
 	p, err := d.Create(identity(0), aggregator.Progress{})
-	if err := errors.Join(err, p.Seed(sortedSums(seeds()), false), p.Apply(sorted(nil), progressAt(0)), d.Close()); err != nil {
+	if err := errors.Join(err, p.Seed(sortedSums(seeds()), false), p.Apply(t.Context(), sorted(nil), progressAt(0)), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -273,7 +274,7 @@ func TestS16MarkerNamesADurableManifest(t *testing.T) {
 		for range 5 {
 			next := p.Progress()
 			next.Position++
-			if err := errors.Join(p.Apply(sorted(map[string]int64{"a": 1}), next), p.Flush()); err != nil {
+			if err := errors.Join(p.Apply(t.Context(), sorted(map[string]int64{"a": 1}), next), p.Flush()); err != nil {
 				t.Fatal(err)
 			}
 		}

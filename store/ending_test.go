@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -123,4 +125,58 @@ func TestDirIsClosedByManyAtOnce(t *testing.T) {
 		}
 		all.Wait()
 	}
+}
+
+// An apply that waits for compaction, or a large one that is being written, when
+// nobody wants it any more is given up, with nothing changed and no file left.
+func TestO03AppliesAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		var armed atomic.Bool
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		d := openDir(t, "state", crashOptions(t, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && armed.CompareAndSwap(true, false) {
+				close(begun)
+				<-goOn
+			}
+			return nil
+		}))).WithTune(func(o *pebble.Options) {
+			o.MemTableSize = 64 << 10
+			o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, 1
+		}))
+		p := created(t, d, 0)
+		apply(t, p, many(2000), 1)
+		<-time.After(time.Second) // compacted
+		armed.Store(true)
+		apply(t, p, many(2000), 2)
+		<-begun
+		want := added(added(map[string]sum{}, many(2000)), many(2000))
+		var ctx context.Context
+		for _, n := range []int{2000, 1} {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- p.Apply(ctx, sorted(many(n)), progressAt(3)) }()
+			synctest.Wait()
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("an apply of %d that waited: %v", n, err)
+			}
+			holds(t, p, want, 2)
+		}
+		close(goOn)
+		<-time.After(time.Second)
+		if err := p.Apply(ctx, sorted(many(10_000)), progressAt(3)); !errors.Is(err, context.Canceled) {
+			t.Errorf("an apply that was being written: %v", err)
+		}
+		holds(t, p, want, 2)
+		if _, err := disk.Stat("state/partitions/0.apply"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a table was left: %v", err)
+		}
+		apply(t, p, many(10_000), 3)
+		holds(t, p, added(want, many(10_000)), 3)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -97,8 +98,8 @@ func signal(c chan struct{}) {
 }
 
 // await returns true once good is, which it asks after each compaction, and false
-// where the disk is found full meanwhile.
-func (e *events) await(good func() bool) bool {
+// where the disk is found full meanwhile, or ctx ends.
+func (e *events) await(ctx context.Context, good func() bool) bool {
 	if good() {
 		return true
 	}
@@ -108,7 +109,11 @@ func (e *events) await(good func() bool) bool {
 		if e.diskFull() {
 			return false
 		}
-		<-e.eased
+		select {
+		case <-e.eased:
+		case <-ctx.Done():
+			return false
+		}
 	}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -159,7 +160,7 @@ func TestCountsAreStoredByName(t *testing.T) {
 	next := aggregator.Progress{Seeded: true, Position: 300}
 	next.Counts.Results[aggregator.BeforeCut] = 3
 	next.Counts.Reasons[event.BadTimestamp] = 4
-	if err := p.Apply(sorted(nil), next); err != nil {
+	if err := p.Apply(t.Context(), sorted(nil), next); err != nil {
 		t.Fatal(err)
 	}
 	value, closer, err := p.DB().Get([]byte("m/progress"))
@@ -198,7 +199,7 @@ func TestOtherDefinitionIsNotRewritten(t *testing.T) {
 	if got := s.Identity().Definition; !got.Equal(definition("sum")) {
 		t.Errorf("definition %+v", got)
 	}
-	if err := s.Apply(sorted(nil), aggregator.Progress{Position: 9, Seeded: true}); !errors.Is(err, aggregator.ErrOtherDefinition) {
+	if err := s.Apply(t.Context(), sorted(nil), aggregator.Progress{Position: 9, Seeded: true}); !errors.Is(err, aggregator.ErrOtherDefinition) {
 		t.Errorf("apply: %v", err)
 	}
 	if _, err := d.Create(identity(1), aggregator.Progress{}); !errors.Is(err, aggregator.ErrOtherDefinition) {
@@ -213,8 +214,12 @@ func TestOtherDefinitionIsNotRewritten(t *testing.T) {
 
 	// With its own definition they are, once it has flushed.
 	d = openDir(t, path, options(t))
-	if err := openPartition(t, d, 0).Flush(); err != nil {
+	p = openPartition(t, d, 0)
+	if err := p.Flush(); err != nil {
 		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); p.DB().Metrics().Compact.Count == 0 && time.Now().Before(deadline); {
+		<-time.After(time.Millisecond)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func sortedSums(totals map[string]sum) iter.Seq2[[]byte, []byte] {
 
 func apply(t testing.TB, p *store.Partition, deltas map[string]int64, position int64) {
 	t.Helper()
-	if err := p.Apply(sorted(deltas), aggregator.Progress{Seeded: true, Position: position}); err != nil {
+	if err := p.Apply(t.Context(), sorted(deltas), aggregator.Progress{Seeded: true, Position: position}); err != nil {
 		t.Fatal(err)
 	}
 }

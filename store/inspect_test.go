@@ -20,7 +20,7 @@ func TestInspect(t *testing.T) {
 	for _, n := range []int32{0, 5} {
 		p, err := d.Create(identity(n), aggregator.Progress{})
 		guards := func(yield func([]byte, event.Time) bool) { yield([]byte("a"), event.Time{Sec: 1}) }
-		if err := errors.Join(err, p.Guards(guards), p.Apply(sortedSums(seeds()), progressAt(1000+int64(n)))); err != nil {
+		if err := errors.Join(err, p.Guards(guards), p.Apply(t.Context(), sortedSums(seeds()), progressAt(1000+int64(n)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestS02CheckpointIsWhole(t *testing.T) {
 	p := created(t, d, 0)
 	totals := seeds()
 	for position := int64(0); position < 2000; position += 100 {
-		if err := p.Apply(sortedSums(fold(make(map[string]sum), position, position+100)), progressAt(position+100)); err != nil {
+		if err := p.Apply(t.Context(), sortedSums(fold(make(map[string]sum), position, position+100)), progressAt(position+100)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestS02CheckpointIsWhole(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(copied), 0o700), p.Checkpoint(copied)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Apply(sorted(map[string]int64{"after": 1}), progressAt(3000)); err != nil {
+	if err := p.Apply(t.Context(), sorted(map[string]int64{"after": 1}), progressAt(3000)); err != nil {
 		t.Fatal(err)
 	}
 	of := openPartition(t, openDir(t, filepath.Join(path, "copy"), options(t)), 0)

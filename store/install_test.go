@@ -27,7 +27,7 @@ func laid(t testing.TB, d *store.Dir, disk vfs.FS, partition int32, position int
 	other := filepath.Join(filepath.Dir(filepath.Dir(d.Restores(partition))), "made-elsewhere")
 	made := openDir(t, other, o)
 	p := created(t, made, partition)
-	if err := p.Apply(sortedSums(fold(make(map[string]sum), 0, position)), progressAt(position)); err != nil {
+	if err := p.Apply(t.Context(), sortedSums(fold(make(map[string]sum), 0, position)), progressAt(position)); err != nil {
 		t.Fatal(err)
 	}
 	from = d.Restores(partition)
@@ -44,7 +44,7 @@ func TestPeek(t *testing.T) {
 	path := t.TempDir()
 	d := openDir(t, path, options(t))
 	p := created(t, d, 3)
-	if err := p.Apply(sortedSums(fold(make(map[string]sum), 0, 500)), progressAt(500)); err != nil {
+	if err := p.Apply(t.Context(), sortedSums(fold(make(map[string]sum), 0, 500)), progressAt(500)); err != nil {
 		t.Fatal(err)
 	}
 	at := d.Checkpoints(3)

@@ -56,7 +56,7 @@ func TestCompactionsAreLimitedOverAllPartitions(t *testing.T) {
 							s := deltas[key]
 							deltas[key] = sum{s.sum + 1, s.count + 1}
 						}
-						if err := p.Apply(sortedSums(deltas), aggregator.Progress{Seeded: true, Position: i + 1}); err != nil {
+						if err := p.Apply(t.Context(), sortedSums(deltas), aggregator.Progress{Seeded: true, Position: i + 1}); err != nil {
 							t.Error(err)
 							return
 						}

@@ -173,7 +173,7 @@ func staysWithin(t *testing.T, partitions int32, memory int64) {
 			if p == nil {
 				p = created(t, d, n)
 			}
-			err := p.Apply(func(yield func(k, v []byte) bool) {
+			err := p.Apply(t.Context(), func(yield func(k, v []byte) bool) {
 				for i := range 200 {
 					if !yield(fmt.Appendf(nil, "%03d", i), value) {
 						return

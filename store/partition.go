@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -62,29 +63,34 @@ func (p *Partition) Progress() aggregator.Progress {
 // applies, each whole.
 //
 // It returns aggregator.ErrNoSpace, and has changed nothing, where less than
-// MinFree is free or the disk has just been found full. It may wait, for
-// seconds, for compaction to keep up; a small one that finds the write buffers
-// in use, or the database's own limit, waits out a disk that fills meanwhile.
-func (p *Partition) Apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
+// MinFree is free or the disk has just been found full. It may wait, for a minute
+// or more, for compaction to keep up. One that waits for that, or a large one that
+// is being written, when ctx ends is given up: it returns ctx's error and has
+// changed nothing. One that finds all write buffers in use waits out a disk that
+// fills meanwhile.
+func (p *Partition) Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
 	if err := p.begin(); err != nil {
 		return fmt.Errorf("apply to partition %d: %w", p.number, err)
 	}
 	defer p.gate.leave()
-	if err := p.apply(totals, next); err != nil {
+	if err := p.apply(ctx, totals, next); err != nil {
 		return fmt.Errorf("apply to partition %d up to offset %d: %w", p.number, next.Position, err)
 	}
 	return nil
 }
 
-func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
+func (p *Partition) apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
 	if was := p.Progress(); next.Position < was.Position || next.Epoch < was.Epoch {
 		return fmt.Errorf("position %d and epoch %d would go back from %d and %d",
 			next.Position, next.Epoch, was.Position, was.Epoch)
 	}
 	p.gatherTables()
+	if err := p.awaitTables(ctx); err != nil {
+		return err
+	}
 	b := p.db.NewBatchWithSize(p.batchCap)
 	defer b.Close()
-	large, err := p.gather(b, totals)
+	large, err := p.gather(ctx, b, totals)
 	defer large.drop()
 	switch {
 	case err != nil:
@@ -108,7 +114,7 @@ func (p *Partition) apply(totals iter.Seq2[[]byte, []byte], next aggregator.Prog
 
 // gather adds the totals to b; where they are too many for a batch it returns a
 // table that holds them.
-func (p *Partition) gather(b *pebble.Batch, totals iter.Seq2[[]byte, []byte]) (large *table, err error) {
+func (p *Partition) gather(ctx context.Context, b *pebble.Batch, totals iter.Seq2[[]byte, []byte]) (large *table, err error) {
 	most := int(p.opts.MemTableSize / tableShare)
 	for key, value := range totals {
 		if large == nil && b.Len() < most {
@@ -120,7 +126,7 @@ func (p *Partition) gather(b *pebble.Batch, totals iter.Seq2[[]byte, []byte]) (l
 				return large, err
 			}
 		}
-		if err = large.add(key, value); err != nil {
+		if err = large.add(ctx, key, value); err != nil {
 			return large, err
 		}
 	}

@@ -52,7 +52,7 @@ func TestIdentityAndProgressSurvive(t *testing.T) {
 		want.Counts.Reasons[i] = int64(200 + i)
 	}
 	nonZero(t, "Progress", reflect.ValueOf(want))
-	if err := made.Apply(sorted(nil), want); err != nil {
+	if err := made.Apply(t.Context(), sorted(nil), want); err != nil {
 		t.Fatal(err)
 	}
 	if got := made.Progress(); got != want {
@@ -333,7 +333,7 @@ func TestClosedPartitionRefuses(t *testing.T) {
 	_, viewErr := p.View()
 	for what, err := range map[string]error{
 		"get": getErr, "guard": guardErr, "view": viewErr, "flush": p.Flush(),
-		"apply":      p.Apply(sorted(nil), aggregator.Progress{Seeded: true}),
+		"apply":      p.Apply(t.Context(), sorted(nil), aggregator.Progress{Seeded: true}),
 		"checkpoint": p.Checkpoint(t.TempDir() + "/c"),
 	} {
 		if !errors.Is(err, aggregator.ErrClosing) {
@@ -353,11 +353,11 @@ func TestApplyRefusesToGoBack(t *testing.T) {
 	d := openDir(t, t.TempDir(), options(t))
 	p := created(t, d, 0)
 	at := aggregator.Progress{Seeded: true, Position: 5, Epoch: 2}
-	if err := p.Apply(sorted(map[string]int64{"a": 1}), at); err != nil {
+	if err := p.Apply(t.Context(), sorted(map[string]int64{"a": 1}), at); err != nil {
 		t.Fatal(err)
 	}
 	for _, next := range []aggregator.Progress{{Position: 4, Epoch: 2}, {Position: 6, Epoch: 1}} {
-		if err := p.Apply(sorted(map[string]int64{"a": 1}), next); err == nil {
+		if err := p.Apply(t.Context(), sorted(map[string]int64{"a": 1}), next); err == nil {
 			t.Errorf("applied %+v after %+v", next, at)
 		}
 	}
@@ -389,7 +389,7 @@ func TestSeedsAndGuards(t *testing.T) {
 		p.Seed(sorted(map[string]int64{"a": 2}), false),
 		p.Seed(sorted(map[string]int64{"b": 5}), true),
 		p.Guards(guards),
-		p.Apply(sorted(nil), aggregator.Progress{Position: 7, Seeded: true, Documents: 4}),
+		p.Apply(t.Context(), sorted(nil), aggregator.Progress{Position: 7, Seeded: true, Documents: 4}),
 		p.Flush(),
 		d.Close(),
 	); err != nil {

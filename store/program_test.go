@@ -127,7 +127,7 @@ func TestProgramTotalsAreTheStraightFold(t *testing.T) {
 		p := s.(*store.Partition)
 		for p.Progress().Position < end {
 			delta, next := foldSales(t, program, p.Progress(), min(end, p.Progress().Position+1+rng.Int64N(600)))
-			if err := p.Apply(delta.Sorted(nil), next); err != nil {
+			if err := p.Apply(t.Context(), delta.Sorted(nil), next); err != nil {
 				t.Fatal(err)
 			}
 			if rng.IntN(2) == 0 {
@@ -194,7 +194,7 @@ func TestS14OldFormatsAreRead(t *testing.T) {
 				t.Errorf("it holds\n%s\nwant\n%s", got, asJSON(t, want))
 			}
 			delta, next := foldSales(t, program, p.Progress(), further)
-			if err := errors.Join(p.Apply(delta.Sorted(nil), next), d.Close()); err != nil {
+			if err := errors.Join(p.Apply(t.Context(), delta.Sorted(nil), next), d.Close()); err != nil {
 				t.Fatal(err)
 			}
 			p = openPartition(t, openDir(t, path, programOptions(t, program)), 2)
@@ -254,7 +254,7 @@ func writeFixture(t *testing.T, program *aggregator.Program, path string, positi
 		was := p.Progress()
 		was.Seeded, was.Epoch, was.Documents = true, 3, 2
 		delta, next := foldSales(t, program, was, to)
-		if err := errors.Join(p.Apply(delta.Sorted(nil), next), p.Flush()); err != nil {
+		if err := errors.Join(p.Apply(t.Context(), delta.Sorted(nil), next), p.Flush()); err != nil {
 			t.Fatal(err)
 		}
 	}

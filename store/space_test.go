@@ -38,7 +38,7 @@ func TestS04BelowTheFloorNothingIsApplied(t *testing.T) {
 	free(3 << 20)
 	_, createErr := d.Create(identity(2), aggregator.Progress{})
 	for what, err := range map[string]error{
-		"apply":  p.Apply(sorted(map[string]int64{"a": 1}), progressAt(2)),
+		"apply":  p.Apply(t.Context(), sorted(map[string]int64{"a": 1}), progressAt(2)),
 		"seed":   unseeded.Seed(sorted(nil), false),
 		"guards": unseeded.Guards(nil),
 		"create": createErr,
@@ -111,7 +111,7 @@ func TestS04FullDiskPausesAndResumes(t *testing.T) {
 		}
 		for range 20 { // for as long as it stays full
 			<-time.After(time.Second)
-			if err := p.Apply(sorted(map[string]int64{"a": 1}), progressAt(2)); !errors.Is(err, aggregator.ErrNoSpace) {
+			if err := p.Apply(t.Context(), sorted(map[string]int64{"a": 1}), progressAt(2)); !errors.Is(err, aggregator.ErrNoSpace) {
 				t.Fatalf("apply on a full disk: %v", err)
 			}
 			if err := p.Flush(); !errors.Is(err, aggregator.ErrNoSpace) {

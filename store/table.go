@@ -28,16 +28,16 @@ type table struct {
 	path string
 	w    *sstable.Writer
 	key  []byte // room for one
+	n    int    // totals that were added
 }
 
+// askEvery is how many totals are added between two questions whether the apply
+// is still wanted.
+const askEvery = 4096
+
 // newTable begins a table with the totals of b, beside the directory of the
-// state: a crash leaves a file that the next Open removes. It waits while
-// compaction is far behind, as the database does before it takes a batch; with a
-// disk that fills meanwhile it returns aggregator.ErrNoSpace.
+// state: a crash leaves a file that the next Open removes.
 func (p *Partition) newTable(b *pebble.Batch) (*table, error) {
-	if !p.events.await(func() bool { return p.tables() < p.opts.L0StopWritesThreshold }) {
-		return nil, p.noSpace()
-	}
 	path := p.path + tableSuffix
 	// Under this name a crash may have left a link of a table that the database
 	// has: it is removed, not written over.
@@ -61,11 +61,27 @@ func (p *Partition) newTable(b *pebble.Batch) (*table, error) {
 	}
 }
 
+// awaitTables waits while compaction is far behind, as the database would, which
+// nothing could end. With a disk that fills meanwhile it returns
+// aggregator.ErrNoSpace, and ctx's error where that ends.
+func (p *Partition) awaitTables(ctx context.Context) error {
+	if p.events.await(ctx, func() bool { return p.tables() < p.opts.L0StopWritesThreshold }) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("wait for compaction: %w", err)
+	}
+	return p.noSpace()
+}
+
 // tables is how many tables lie one above the other.
 func (p *Partition) tables() int { return int(p.db.Metrics().Levels[0].Sublevels) }
 
-// add adds a total.
-func (t *table) add(key, value []byte) error {
+// add adds a total, unless ctx has ended a while ago.
+func (t *table) add(ctx context.Context, key, value []byte) error {
+	if t.n++; t.n%askEvery == 0 && ctx.Err() != nil {
+		return fmt.Errorf("write a table: %w", ctx.Err())
+	}
 	t.key = append(append(t.key[:0], totalPrefix...), key...)
 	t.p.keys.add(key)
 	return t.p.full(t.w.Merge(t.key, value))

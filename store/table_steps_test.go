@@ -166,7 +166,7 @@ func fullAtStep(t *testing.T, step int) (hit string, err error) {
 	}
 	<-time.After(time.Second) // compaction has ended
 	arm(true)
-	err = p.Apply(sorted(many(2000)), aggregator.Progress{Seeded: true, Position: 2})
+	err = p.Apply(t.Context(), sorted(many(2000)), aggregator.Progress{Seeded: true, Position: 2})
 	arm(false)
 	before := map[string]sum{"a": {1, 1}}
 	after := added(before, many(2000))
@@ -218,7 +218,9 @@ func TestS04FullDiskUnderAnApplyThatWaits(t *testing.T) {
 		noRoom.Store(true)
 		apply(t, p, many(2000), 2)
 		done := make(chan error, 1)
-		go func() { done <- p.Apply(sorted(many(2000)), aggregator.Progress{Seeded: true, Position: 3}) }()
+		go func() {
+			done <- p.Apply(t.Context(), sorted(many(2000)), aggregator.Progress{Seeded: true, Position: 3})
+		}()
 		select {
 		case err := <-done:
 			if !errors.Is(err, aggregator.ErrNoSpace) {
@@ -253,7 +255,7 @@ func TestS02CheckpointsBesideTables(t *testing.T) {
 		defer close(over)
 		for i := range 60 {
 			n := tableSizes[i%len(tableSizes)]
-			if err := p.Apply(sorted(many(n)), aggregator.Progress{Seeded: true, Position: int64(i + 1)}); err != nil {
+			if err := p.Apply(t.Context(), sorted(many(n)), aggregator.Progress{Seeded: true, Position: int64(i + 1)}); err != nil {
 				t.Error(err)
 				return
 			}

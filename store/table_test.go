@@ -146,7 +146,7 @@ func TestS04FullDiskUnderATable(t *testing.T) {
 		apply(t, p, map[string]int64{"a": 1}, 1)
 		disk.full.Store(true)
 		for range 3 {
-			if err := p.Apply(sorted(many(2000)), progressAt(2)); !errors.Is(err, aggregator.ErrNoSpace) {
+			if err := p.Apply(t.Context(), sorted(many(2000)), progressAt(2)); !errors.Is(err, aggregator.ErrNoSpace) {
 				t.Fatalf("a large apply on a full disk: %v", err)
 			}
 		}

@@ -102,7 +102,7 @@ func (s *shop) publishAs(id aggregator.Identity, positions ...int64) {
 		one := func(yield func([]byte, []byte) bool) { // a key at each position
 			yield(fmt.Append(nil, "user", position), s.cfg.Program.NewTotal().Append(nil))
 		}
-		err := state.Apply(one, next)
+		err := state.Apply(ctx, one, next)
 		if err == nil {
 			_, err = owner.Publish(ctx, snapshot.State{Identity: id, Progress: next, Format: store.FormatVersion},
 				state.(*store.Partition), made.Checkpoints(id.Partition))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"iter"
 	"log/slog"
 	"sync/atomic"
@@ -44,12 +45,12 @@ type stallingStore struct {
 	states stallingStates
 }
 
-func (s stallingStore) Apply(totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
+func (s stallingStore) Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next aggregator.Progress) error {
 	if s.Identity().Partition == 0 && s.states.once.CompareAndSwap(false, true) {
 		close(s.states.begun)
 		<-s.states.may
 	}
-	return s.Store.Apply(totals, next)
+	return s.Store.Apply(ctx, totals, next)
 }
 
 // TestK12StalledWriteOutlastsTheSession: one write that takes several session
