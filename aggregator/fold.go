@@ -71,6 +71,11 @@ func (t *task) place(ctx context.Context, store Store) (int64, error) {
 			}
 			return err
 		})
+		if err == nil {
+			// The bounds may be those of a topic that was created again since it was
+			// looked at, and a reader that begins now would take it for the state's.
+			err = t.sameTopic(ctx)
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -3,6 +3,7 @@ package aggregator
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -149,5 +150,35 @@ func TestPausesEndWithAnOwnership(t *testing.T) {
 	r.log.produce(0, sale(1, "1"))
 	r.caughtUp(0)
 	r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+	r.stop()
+}
+
+// TestK04RecreatedWhileItWaitsForTheEnd: the log has lost its tail, and while the
+// partition waits for it the topic is created again, and grows past the position:
+// nothing of it is folded, not for a moment, and the reason is the right one.
+func TestK04RecreatedWhileItWaitsForTheEnd(t *testing.T) {
+	r := newRig(t, 1)
+	r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 1_000_000
+	r.log.produce(0, sale(1, "1"), sale(1, "1"), sale(1, "1"))
+	r.start(0)
+	r.caughtUp(0)
+	r.stop()
+	r.log.edit(func() { r.log.parts[0].records, r.log.parts[0].next = nil, 1 })
+	r.start(0)
+	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused && strings.Contains(s.Reason, "above the end") })
+	r.log.edit(func() {
+		r.log.topic.ID = "id-2"
+		r.log.parts[0] = &fakePartition{}
+	})
+	for range 10 {
+		r.log.produce(0, sale(2, "100"))
+	}
+	s := r.until(0, "paused for it", func(s PartitionStatus) bool {
+		return s.Position > 3 || s.State == Paused && strings.Contains(s.Reason, "deleted and created again")
+	})
+	if s.Position != 3 {
+		t.Errorf("%d records of another topic are folded", s.Position-3)
+	}
+	r.expect(0, "2", "")
 	r.stop()
 }
