@@ -14,7 +14,9 @@ import (
 const lastApply = 8 * time.Second
 
 // applyLoop applies what was folded, after enough records or time, and makes
-// it durable now and then. When ctx ends it applies the rest.
+// it durable now and then. When ctx ends it applies the rest; what does not go in
+// then stays to be seen, since answers must not go back, until the totals are
+// closed.
 func (t *task) applyLoop(ctx context.Context) error {
 	store := t.totals.store
 	applies := time.NewTicker(t.p.options.ApplyInterval)
@@ -32,9 +34,8 @@ func (t *task) applyLoop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			err := t.apply(applying, store)
-			if applying.Err() != nil {
-				t.log.Warn("the rest could not be applied in time; it will be folded again", "after", lastApply)
-				t.totals.discard()
+			if err != nil && (applying.Err() != nil || errors.Is(err, errUnsent)) {
+				t.log.Warn("the rest could not be applied; it will be folded again", "err", err, "after", lastApply)
 				return nil
 			}
 			return err
@@ -93,8 +94,7 @@ func (t *task) apply(ctx context.Context, store Store) error {
 		}
 		if t.p.letters != nil && delta.Counts.Results[Bad] > 0 {
 			if !t.sent() {
-				t.totals.discard()
-				return context.Canceled // it was let go of while the dead letter took nothing
+				return errUnsent
 			}
 			if err := t.insist(ctx, holdLetter, func() error { return t.p.letters.Flush(ctx) }); err != nil {
 				return err
@@ -139,6 +139,10 @@ func (t *task) write(ctx context.Context, store Store, delta *Delta, next Progre
 	}
 	return err
 }
+
+// errUnsent: the partition is let go of, and the dead letter took not all of the
+// bad records.
+var errUnsent = errors.New("the dead letter has not taken all bad records")
 
 // sent waits until the bad records that are folded are handed to the dead
 // letter; false where some were not, since the partition is let go of.

@@ -158,3 +158,53 @@ func TestO03StalledApplyIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// TestLettingGoKeepsAnswers: an apply that waits for long when the partition is
+// let go of is given up, and while the last snapshot is published then answers do
+// not go back to what the state holds.
+func TestLettingGoKeepsAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.log.produce(0, sale(1, "1"))
+		r.start(0)
+		r.caughtUp(0)
+		r.until(0, "applied", func(PartitionStatus) bool { return r.stored(0) == 1 })
+		stalled, silent := make(chan struct{}), make(chan struct{})
+		r.states.mu.Lock()
+		r.states.stalled = stalled
+		r.states.mu.Unlock()
+		r.snapshots.edit(func() { r.snapshots.silent = silent })
+		r.log.produce(0, sale(1, "1"), sale(1, "1"))
+		r.caughtUp(0)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			r.p.Revoke(t.Context(), 0)
+		}()
+		seen := 0
+		for left := false; !left; {
+			reading, err := r.p.Get(t.Context(), 0, []byte("1"))
+			switch {
+			case err != nil || !reading.Answers:
+			case reading.Position < 3:
+				t.Fatalf("it answers with position %d, and had answered with 3", reading.Position)
+			default:
+				seen++
+			}
+			select {
+			case <-time.After(lastApply / 20):
+			case <-gone:
+				left = true
+			}
+		}
+		if seen < 20 {
+			t.Errorf("it answered %d times while it was let go of", seen)
+		}
+		close(silent)
+		close(stalled)
+		r.p.Assign(0)
+		r.caughtUp(0)
+		r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
+		r.stop()
+	})
+}

@@ -146,6 +146,7 @@ func (t *task) hold(ctx context.Context) error {
 		err = nil
 	}
 	if s := t.totals.close(); s != nil {
+		t.totals.discard() // what could not be applied in time
 		switch cerr := s.Close(); {
 		case errors.Is(cerr, ErrNoSpace):
 			t.log.Warn("the state was closed without the last applies; they will be folded again", "err", cerr)
