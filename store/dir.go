@@ -28,6 +28,8 @@ type Dir struct {
 	shared *shared
 	health io.Closer // watches for slow writes
 
+	low func(pebble.LowDiskSpaceInfo) // of all partitions: they are on one disk
+
 	ending sync.Mutex // one Close at a time
 	mu     sync.Mutex
 	open   map[int32]*Partition // nil for one that is being opened, made or removed
@@ -46,6 +48,7 @@ func Open(dir string, opts Options) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{opts: opts, open: make(map[int32]*Partition)}
+	d.low = d.diskLow()
 	disk, lock := vfs.Default, lockFile
 	if opts.fs != nil {
 		disk, lock = opts.fs, func(path string) (io.Closer, error) {
@@ -94,6 +97,17 @@ func (d *Dir) diskSlow() func(vfs.DiskSlowInfo) {
 		limit.do(func(held int) {
 			d.opts.Logger.Warn("disk is slow", "path", info.Path, "operation", info.OpType.String(),
 				"seconds", info.Duration.Seconds(), "held_back", held)
+		})
+	}
+}
+
+// diskLow returns what is told of little free space; it must not wait for the disk.
+func (d *Dir) diskLow() func(pebble.LowDiskSpaceInfo) {
+	var limit throttle
+	return func(info pebble.LowDiskSpaceInfo) {
+		limit.do(func(int) {
+			d.opts.Logger.Warn("disk is nearly full", "free_bytes", info.AvailBytes, "total_bytes", info.TotalBytes,
+				"below_percent", info.PercentThreshold)
 		})
 	}
 }
@@ -164,7 +178,7 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 		dir: d, number: partition, path: path,
 		shut:   make(chan struct{}),
 		seat:   d.shared.limiter.seat(),
-		events: newEvents(log, func(reason string) { d.opts.Fatal(fmt.Sprintf("state of partition %d: %s", partition, reason)) }),
+		events: newEvents(log, func(reason string) { d.opts.Fatal(fmt.Sprintf("state of partition %d: %s", partition, reason)) }, d.low),
 		gate:   newGate(),
 		keys:   newKeyCount(),
 	}
@@ -183,7 +197,10 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 	}
 	db, err := pebble.Open(path, opts)
 	if err != nil {
-		return nil, damaged(err)
+		if create {
+			return nil, err
+		}
+		return nil, notOpened(err)
 	}
 	opts.EnsureDefaults() // as Open did with its own copy
 	p.db, p.opts = db, opts

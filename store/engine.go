@@ -111,7 +111,7 @@ func (s *shared) options(db database) *pebble.Options {
 // merged.
 func readOnlyOptions(fs vfs.FS) *pebble.Options {
 	// What is wrong comes back as an error of the read.
-	events := newEvents(slog.New(slog.DiscardHandler), func(string) {})
+	events := newEvents(slog.New(slog.DiscardHandler), func(string) {}, func(pebble.LowDiskSpaceInfo) {})
 	return &pebble.Options{
 		FS:                 readOnlyFS{fs},
 		ReadOnly:           true,

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// logEvery is how often one kind of message of one partition is logged.
+// logEvery is how often one kind of message of one partition, or of the disk, is logged.
 const logEvery = 10 * time.Second
 
 // events takes what one database reports: it logs, counts, notes a full disk,
@@ -31,11 +31,13 @@ type events struct {
 	stalled stopwatch
 	eased   chan struct{} // of capacity 1: a compaction has ended, or failed
 
-	background, stall, low throttle
+	background, stall throttle
+
+	low func(pebble.LowDiskSpaceInfo) // little of the disk is free
 }
 
-func newEvents(log *slog.Logger, fatal func(reason string)) *events {
-	return &events{log: log, fatal: fatal, full: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
+func newEvents(log *slog.Logger, fatal func(reason string), low func(pebble.LowDiskSpaceInfo)) *events {
+	return &events{log: log, fatal: fatal, low: low, full: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
 }
 
 func (e *events) listener() *pebble.EventListener {
@@ -72,12 +74,7 @@ func (e *events) listener() *pebble.EventListener {
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) { e.stallBegins(info.Reason) },
 		WriteStallEnd:   e.stalled.stop,
-		LowDiskSpace: func(info pebble.LowDiskSpaceInfo) {
-			e.low.do(func(int) {
-				e.log.Warn("disk is nearly full", "free_bytes", info.AvailBytes, "total_bytes", info.TotalBytes,
-					"below_percent", info.PercentThreshold)
-			})
-		},
+		LowDiskSpace:    e.low,
 	}
 }
 

@@ -236,21 +236,58 @@ func (unmergeable) Reset()                   {}
 func (unmergeable) Merge([]byte) error       { return errors.New("merged a total of another definition") }
 func (unmergeable) Append(dst []byte) []byte { return dst }
 
-// A damaged table is found by the read of it: at open an error, later the end of
-// the process.
-func TestDamagedTable(t *testing.T) {
-	path := t.TempDir()
-	closed(t, path, func(*store.Partition) error { return nil })
-	// The first block of each table holds its keys.
-	for name, bytes := range tables(files(t, path)) {
-		damaged := []byte(bytes)
-		damaged[10] ^= 0xff
-		if err := os.WriteFile(name, damaged, 0o600); err != nil {
-			t.Fatal(err)
+// A file that is damaged, cut or gone is found at the open, whatever file of the
+// database it is, and told in one line.
+func TestDamagedFiles(t *testing.T) {
+	changed := func(name string) error {
+		bytes, err := os.ReadFile(name)
+		if err != nil {
+			return err
 		}
+		bytes[10] ^= 0xff // the first block of a table holds its keys
+		return os.WriteFile(name, bytes, 0o600)
 	}
-	d := openDir(t, path, options(t))
-	if _, err := d.Open(0); !errors.Is(err, store.ErrCorrupt) {
-		t.Errorf("open: %v", err)
+	cut := func(name string) error { return os.Truncate(name, 12) }
+	for name, tt := range map[string]struct {
+		files  string
+		damage func(name string) error
+	}{
+		"table changed":  {"*.sst", changed},
+		"table cut":      {"*.sst", cut},
+		"table gone":     {"*.sst", os.Remove},
+		"manifest cut":   {"MANIFEST-*", cut},
+		"manifests gone": {"MANIFEST-*", os.Remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir()
+			closed(t, path, func(*store.Partition) error { return nil })
+			partition := filepath.Join(path, "partitions", "0")
+			names, err := filepath.Glob(filepath.Join(partition, tt.files))
+			if err != nil || len(names) == 0 {
+				t.Fatalf("files %v, %v", names, err)
+			}
+			for _, name := range names {
+				if err := tt.damage(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			said := func(by string, err error) {
+				t.Helper()
+				if !errors.Is(err, store.ErrCorrupt) {
+					t.Errorf("%s: %v", by, err)
+				} else if text := err.Error(); strings.ContainsAny(text, "\n<") {
+					t.Errorf("%s: it is not one plain line: %q", by, text)
+				}
+			}
+			in, err := store.Inspect(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said("inspect", in.Partitions[0].Err)
+			_, err = store.Peek(partition)
+			said("peek", err)
+			_, err = openDir(t, path, options(t)).Open(0)
+			said("open", err)
+		})
 	}
 }

@@ -123,7 +123,7 @@ func (info *PartitionInfo) read(disk vfs.FS) (err error) {
 	}
 	db, err := pebble.Open(info.Path, readOnlyOptions(disk))
 	if err != nil {
-		return damaged(err)
+		return notOpened(err)
 	}
 	defer func() { err = errors.Join(err, damaged(db.Close())) }()
 	s, err := readState(db)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,10 +246,30 @@ func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
 // damaged marks errors that say that a file is damaged with ErrCorrupt.
 func damaged(err error) error {
 	if err != nil && pebble.IsCorruptionError(err) {
-		return errors.Join(ErrCorrupt, err)
+		return &damage{err}
 	}
 	return err
 }
+
+// notOpened is damaged for the error of opening a database that is there. A file
+// that it names and that is gone, or has another size, is damage as well: Pebble
+// does not mark those.
+func notOpened(err error) error {
+	if err != nil && (errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), "object size mismatch")) {
+		return &damage{err}
+	}
+	return damaged(err)
+}
+
+// damage is ErrCorrupt with what was found, in one line.
+type damage struct{ found error }
+
+func (d *damage) Error() string {
+	found := strings.ReplaceAll(d.found.Error(), "\n<corruption detail carrier>", "") // Pebble's, for programs
+	return ErrCorrupt.Error() + ": " + strings.ReplaceAll(found, "\n", "; ")
+}
+
+func (d *damage) Unwrap() []error { return []error{ErrCorrupt, d.found} }
 
 // Guard returns the instant of the key's history in cut mode guard.
 func (p *Partition) Guard(key []byte) (event.Time, bool, error) {

@@ -87,7 +87,7 @@ func peek(disk vfs.FS, dir string) (s State, err error) {
 	opts.Cache, opts.FileCache = cache, files
 	db, err := pebble.Open(dir, opts)
 	if err != nil {
-		return s, damaged(err)
+		return s, notOpened(err)
 	}
 	s, err = readState(db)
 	return s, errors.Join(err, damaged(db.Close()))
