@@ -111,6 +111,46 @@ func TestZombieNeitherAnswersNorPublishes(t *testing.T) {
 	b.until(0, "without the partition", func(s PartitionStatus) bool { return s.State == Restoring && !s.Answers })
 }
 
+// TestTakenBeforeItIsLetGo: a member that was frozen beyond its session hears of
+// the loss by having to let go. It is counted as a partition that was lost, and
+// one that is handed over is not.
+func TestTakenBeforeItIsLetGo(t *testing.T) {
+	for name, want := range map[string]int64{"handed over": 0, "taken": 1} {
+		t.Run(name, func(t *testing.T) {
+			a := newRig(t, 1)
+			a.tuning.SnapshotInterval = time.Hour
+			var seen failures
+			a.observer = &seen
+			b := a.beside()
+			b.observer = nil
+			a.log.produce(0, sale(1, "1"))
+			a.start(0)
+			a.caughtUp(0)
+			if _, err := a.p.PublishSnapshots(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			a.log.produce(0, sale(1, "1"))
+			a.caughtUp(0)
+			if want > 0 {
+				b.start(0)
+				b.caughtUp(0)
+			}
+			a.stop()
+			if want == 0 {
+				b.start(0)
+				b.caughtUp(0)
+			}
+			b.expect(0, "1", `{"userId":1,"sales":2,"revenue":2}`)
+			if got := seen.fenced.Load(); got != want {
+				t.Errorf("%d partitions were lost, want %d", got, want)
+			}
+			if failed := seen.published.Load(); failed != 0 {
+				t.Errorf("%d publishes failed", failed)
+			}
+		})
+	}
+}
+
 // TestFurtherOnIsTaken: of the local state and the newest snapshot.
 func TestFurtherOnIsTaken(t *testing.T) {
 	for _, c := range []struct {

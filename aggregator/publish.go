@@ -111,15 +111,19 @@ func (t *task) publish(ctx context.Context, owner Publisher, store Store) error 
 }
 
 // handOver publishes what is applied after folding has ended, for the next
-// owner.
-func (t *task) handOver(ctx context.Context, owner Publisher, store Store) {
+// owner. Its error is ErrFenced: that owner is there already. Whatever else goes
+// wrong is logged.
+func (t *task) handOver(ctx context.Context, owner Publisher, store Store) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPublish)
 	defer cancel()
 	crashpoint.Hit("hand over")
-	if err := t.publish(last, owner, store); err != nil {
+	err := t.publish(last, owner, store)
+	if err != nil && !errors.Is(err, ErrFenced) {
 		t.log.Warn("the last snapshot was not published; the next owner folds the rest again", "err", err)
+		err = nil
 	}
 	crashpoint.Hit("handed over")
+	return err
 }
 
 // publishNow publishes what is folded now and returns the newest snapshot, nil

@@ -62,11 +62,11 @@ func TestS04NoSpaceForARestore(t *testing.T) {
 }
 
 // failures counts what could not be done.
-type failures struct{ published, reaped atomic.Int64 }
+type failures struct{ published, reaped, fenced atomic.Int64 }
 
 func (f *failures) Folded(int, float64)  {}
 func (f *failures) Applied(int, float64) {}
-func (f *failures) Fenced()              {}
+func (f *failures) Fenced()              { f.fenced.Add(1) }
 func (f *failures) Unpublished()         { f.published.Add(1) }
 func (f *failures) Unreaped()            { f.reaped.Add(1) }
 

@@ -101,14 +101,18 @@ var errPaused = errors.New("paused")
 func (t *task) run(ctx context.Context) error {
 	for {
 		err := t.hold(ctx)
-		if ctx.Err() == nil && errors.Is(err, ErrFenced) {
+		if errors.Is(err, ErrFenced) {
+			if ctx.Err() != nil {
+				t.late(err)
+				return nil
+			}
 			t.fenced(err)
 			err = sleep(ctx, fencedWait)
 			if err == nil {
 				continue
 			}
 		}
-		if errors.Is(err, context.Canceled) || errors.Is(err, ErrFenced) {
+		if errors.Is(err, context.Canceled) {
 			return nil
 		}
 		return err
@@ -132,6 +136,21 @@ func (t *task) fenced(err error) {
 		t.p.observer.Fenced()
 	}
 	t.wait(fmt.Sprintf("another member has the partition: %v", err))
+}
+
+// late notes that another member had taken the partition before this one heard
+// that it is to let go of it.
+func (t *task) late(err error) {
+	t.mu.Lock()
+	lost := t.owner != nil
+	t.mu.Unlock()
+	if !lost {
+		return
+	}
+	t.log.Warn("another member had taken the partition before it was let go of; it folds what is not published here", "err", err)
+	if t.p.observer != nil {
+		t.p.observer.Fenced()
+	}
 }
 
 // hold has the partition until ctx ends, or another member takes it.
@@ -202,7 +221,7 @@ func (t *task) work(ctx context.Context, store Store) error {
 	err = errors.Join(err, <-others, <-others)
 	close(working)
 	if err == nil || errors.Is(err, errPaused) {
-		t.handOver(ctx, owner, store)
+		err = errors.Join(err, t.handOver(ctx, owner, store))
 	}
 	return err
 }
