@@ -183,11 +183,28 @@ func TestNothingWholeIsLeft(t *testing.T) {
 			t.Errorf("restore: %v", err)
 		}
 		for seq := range 3 {
-			if !strings.Contains(err.Error(), fmt.Sprintf("snapshot %d of", seq)) {
+			if !strings.Contains(err.Error(), fmt.Sprintf(" %d, ", seq)) {
 				t.Errorf("snapshot %d is not named: %v", seq, err)
 			}
 		}
 	})
+}
+
+// What several snapshots share is said once, and all of it in one line: it is
+// shown as the reason of a partition that waits.
+func TestDamageIsSaidOnce(t *testing.T) {
+	shared := func(seq int64) error {
+		return fmt.Errorf("restore: %w", &DamagedError{Lineage: lineage(3), Seq: seq, Object: "o", Name: "7.sst", Reason: "is missing"})
+	}
+	manifest := &DamagedError{Lineage: lineage(3), Seq: 4, Object: "m", Reason: "is no manifest"}
+	err := noneLeft([]error{shared(9), shared(8), manifest, shared(3)})
+	const want = "no snapshot is whole: of 9, 8, 3, file 7.sst (object o) is missing; of 4, its manifest (object m) is no manifest"
+	if err.Error() != want || !errors.Is(err, ErrNoSnapshot) || !errors.Is(err, ErrDamaged) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := noneLeft(nil); err != ErrNoSnapshot {
+		t.Errorf("without damage: %v", err)
+	}
 }
 
 // A newer program's manifest is neither damage nor passed over.

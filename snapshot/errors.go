@@ -3,6 +3,8 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"tidemark/aggregator"
 )
@@ -59,14 +61,54 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
+	return fmt.Sprintf("snapshot %d of %s: %s: %v", e.Seq, e.Lineage, e.what(), ErrDamaged)
+}
+
+// what is the damage without the snapshot, which may share it with others.
+func (e *DamagedError) what() string {
 	what := "its manifest"
 	if e.Name != "" {
 		what = "file " + e.Name
 	}
-	return fmt.Sprintf("snapshot %d of %s: %s (object %s) %s: %v", e.Seq, e.Lineage, what, e.Object, e.Reason, ErrDamaged)
+	return fmt.Sprintf("%s (object %s) %s", what, e.Object, e.Reason)
 }
 
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
+
+// noneWhole is ErrNoSnapshot where there are some and each is damaged: one
+// sentence, in which a damage that several share stands once.
+type noneWhole struct{ damage []error }
+
+// noneLeft is ErrNoSnapshot, with the damage where it is that.
+func noneLeft(damage []error) error {
+	if len(damage) == 0 {
+		return ErrNoSnapshot
+	}
+	return &noneWhole{damage}
+}
+
+func (e *noneWhole) Error() string {
+	var whats []string
+	of := make(map[string][]string, len(e.damage))
+	for _, err := range e.damage {
+		what, seq := err.Error(), ""
+		if d := (*DamagedError)(nil); errors.As(err, &d) {
+			what, seq = d.what(), strconv.FormatInt(d.Seq, 10)
+		}
+		if of[what] == nil {
+			whats = append(whats, what)
+		}
+		of[what] = append(of[what], seq)
+	}
+	for i, what := range whats {
+		if seqs := strings.Join(of[what], ", "); seqs != "" {
+			whats[i] = fmt.Sprintf("of %s, %s", seqs, what)
+		}
+	}
+	return fmt.Sprintf("no snapshot is whole: %s", strings.Join(whats, "; "))
+}
+
+func (e *noneWhole) Unwrap() []error { return append([]error{ErrNoSnapshot}, e.damage...) }
 
 // What a bucket says.
 var (

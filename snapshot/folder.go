@@ -147,9 +147,10 @@ func (f *folder) write(ctx context.Context, size int64, content io.Reader) (temp
 		f.lost(f.path(tempFolder))
 	}
 	if err != nil {
-		return "", err
+		return "", nameless(err, temp)
 	}
 	n, err := io.Copy(file, content)
+	err = nameless(err, temp)
 	if err == nil && n != size {
 		err = fmt.Errorf("content has %d bytes instead of %d", n, size)
 	}
@@ -163,6 +164,15 @@ func (f *folder) write(ctx context.Context, size int64, content io.Reader) (temp
 		return "", errors.Join(err, os.Remove(temp))
 	}
 	return temp, nil
+}
+
+// nameless is err with the folder of temp in place of its random name: what is
+// tried again and fails alike then says the same.
+func nameless(err error, temp string) error {
+	if p, ok := err.(*fs.PathError); ok && p.Path == temp {
+		return &fs.PathError{Op: p.Op, Path: filepath.Dir(temp), Err: p.Err}
+	}
+	return err
 }
 
 // ensure makes dir, durable on return.

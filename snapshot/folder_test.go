@@ -41,6 +41,24 @@ func TestFolderCreateFails(t *testing.T) {
 	}
 }
 
+// What fails alike says the same: a reason that is shown changes where something
+// has changed.
+func TestFolderFailsAlike(t *testing.T) {
+	f := openedFolder(t)
+	create := func() error { return f.create(t.Context(), "g/x", 1, strings.NewReader("a")) }
+	if err := create(); err != nil {
+		t.Fatal(err)
+	}
+	temp := filepath.Join(f.root, tempFolder)
+	if err := errors.Join(os.Remove(temp), os.WriteFile(temp, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	first, second := create(), create()
+	if first == nil || second == nil || first.Error() != second.Error() || !strings.Contains(first.Error(), temp) {
+		t.Errorf("%v, then %v", first, second)
+	}
+}
+
 // What others may leave in a folder is no object.
 func TestFolderListsObjectsAlone(t *testing.T) {
 	f := openedFolder(t)

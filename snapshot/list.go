@@ -30,7 +30,7 @@ func (s *Store) newest(ctx context.Context, l Lineage) (m *Manifest, highest int
 		return nil, -1, err
 	}
 	highest = -1
-	errs := []error{ErrNoSnapshot}
+	var errs []error
 	for _, seq := range slices.Backward(numbers) {
 		highest = max(highest, seq)
 		m, err := s.manifest(ctx, l, seq)
@@ -42,7 +42,7 @@ func (s *Store) newest(ctx context.Context, l Lineage) (m *Manifest, highest int
 		}
 		errs = append(errs, err)
 	}
-	return nil, highest, errors.Join(errs...)
+	return nil, highest, noneLeft(errs)
 }
 
 // passOver says whether a manifest that cannot be read is damaged, and logs

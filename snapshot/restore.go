@@ -80,7 +80,7 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts Resto
 // that.
 func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept func(*Manifest) bool, opts RestoreOptions) (*Manifest, error) {
 	var damaged []*Manifest
-	errs := []error{ErrNoSnapshot}
+	var errs []error
 	for range maxRounds {
 		k, err := s.look(ctx, l)
 		if err != nil {
@@ -112,7 +112,7 @@ func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept
 		damaged = append(damaged, m)
 		errs = append(errs, err)
 	}
-	return nil, fmt.Errorf("restore the newest snapshot of %s: %w", l, errors.Join(errs...))
+	return nil, fmt.Errorf("restore the newest snapshot of %s: %w", l, noneLeft(errs))
 }
 
 // next is the newest readable snapshot that does not stand on the files of one
