@@ -36,6 +36,9 @@ func (b *blocked) sentence() string {
 		return b.reason
 	}
 	text := fmt.Sprintf("partition %d is %s", b.partition, b.state)
+	if b.state == aggregator.Gap.String() {
+		text = fmt.Sprintf("partition %d has a gap", b.partition)
+	}
 	if b.reason != "" {
 		text += ": " + b.reason
 	}

@@ -179,7 +179,9 @@ func TestGapHoldsBackItsOwnKeysAlone(t *testing.T) {
 	if got := m.get("/v1/aggregates/" + keys[0]); got.code != 200 {
 		t.Errorf("got %d: %s", got.code, got.body)
 	}
-	m.get("/v1/aggregates/"+keys[1]).problem(t, 503, typeNotLoaded)
+	if p := m.get("/v1/aggregates/"+keys[1]).problem(t, 503, typeNotLoaded); !strings.HasPrefix(p.Detail, "partition 1 has a gap") {
+		t.Errorf("it says %q", p.Detail)
+	}
 }
 
 func TestPartialAndLocal(t *testing.T) {

@@ -382,7 +382,7 @@ func (g *Group) joins(eager bool) subscription {
 // assigned notes a new generation.
 func (g *Group) assigned(generation int32, member string, partitions []int32, members []Member) {
 	member, took := g.state.assigned(time.Now(), g.cfg.sessionTimeout(), generation, member, partitions, members)
-	g.log.Info("assigned", "generation", generation, "member", member, "partitions", partitions, "took", took)
+	g.log.Info("assigned", "generation", generation, "member", member, "partitions", append([]int32{}, partitions...), "took", took)
 	poke(g.beat)
 	if g.observer != nil {
 		g.observer.Assigned(generation, member, partitions, took)
