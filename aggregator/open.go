@@ -181,7 +181,7 @@ func (t *task) vet(id Identity, what string) error {
 		return err
 	}
 	if id.Topic != topic.Name || id.TopicID != topic.ID {
-		t.pause(holdTopic, recreated(id, topic))
+		t.pause(holdTopic, Recreated(id, topic))
 		return errPaused
 	}
 	if is := t.p.seeder.Configured(t.partition); t.p.seeder.HasHistory() && !id.configured(is) {
@@ -256,8 +256,8 @@ func (t *task) note(id Identity) {
 	t.mu.Unlock()
 }
 
-// recreated says that the topic is another one now.
-func recreated(id Identity, topic Topic) string {
+// Recreated says that the topic is another one than that of the state.
+func Recreated(id Identity, topic Topic) string {
 	return fmt.Sprintf("topic %q was deleted and created again: the state is of the topic with id %s, now it is %s; "+
 		"choose another state.dir and group.id to start over", id.Topic, id.TopicID, topic.ID)
 }
@@ -355,7 +355,7 @@ func (t *task) compareTopic() error {
 	t.mu.Unlock()
 	topic := t.p.topic.last()
 	if id.Topic != "" && id.TopicID != topic.ID {
-		t.pause(holdTopic, recreated(id, topic))
+		t.pause(holdTopic, Recreated(id, topic))
 		return errPaused
 	}
 	t.pause(holdTopic, "")

@@ -106,6 +106,7 @@ func (p *program) tryAll(ctx context.Context, cfg *config.Config) ([]checked, er
 		}
 	}
 	if topic != nil {
+		steps = append(steps, tryTopic(cfg, *topic)...)
 		steps = append(steps, tryEvents(ctx, cfg, client, *topic)...)
 		steps = append(steps, tryCut(ctx, cfg, client, *topic)...)
 	} else {

@@ -69,6 +69,21 @@ func tryDefinition(cfg *config.Config) []checked {
 	return []checked{outcome(step, cfg.State.Dir, "the states there are of this query", err)}
 }
 
+// tryTopic says so where the states in state.dir are of a topic of that name which
+// was deleted since: serve would pause each of their partitions.
+func tryTopic(cfg *config.Config, topic aggregator.Topic) []checked {
+	states, err := store.PeekAll(cfg.State.Dir)
+	if err != nil {
+		return nil // tryState and tryDefinition say why
+	}
+	for _, s := range states {
+		if s.Identity.Topic == topic.Name && s.Identity.TopicID != topic.ID {
+			return []checked{outcome("topic", cfg.State.Dir, "", errors.New(aggregator.Recreated(s.Identity, topic)))}
+		}
+	}
+	return nil
+}
+
 // definitionOf compares the query with the group's newest snapshots of the
 // topic. It says nothing where there are none.
 func definitionOf(ctx context.Context, cfg *config.Config, s *snapshot.Store, topic aggregator.Topic) []checked {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,30 @@ func TestO04CheckComparesTheDefinition(t *testing.T) {
 	wantSteps(t, steps, "definition false the newest snapshot of partition 0 is of "+clause)
 	if status != exitFailed {
 		t.Errorf("status %d", status)
+	}
+}
+
+// TestK04CheckKnowsTheTopicAgain: states of a topic that was deleted and created
+// again are refused by check, as serve pauses their partitions.
+func TestK04CheckKnowsTheTopicAgain(t *testing.T) {
+	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: "sales", Partitions: 2})
+	home := newHome(t, b, "SELECT userId, sum(revenue) AS revenue FROM sales GROUP BY userId")
+	s := home.serve()
+	s.caughtUp()
+	s.stop()
+	status, steps := checkSteps(t, "topic", "-c", home.file, "--connect")
+	wantSteps(t, steps)
+	if status != exitDone {
+		t.Errorf("status %d", status)
+	}
+	b.DeleteTopic("sales")
+	b.CreateTopic("sales", 2)
+	status, steps = checkSteps(t, "topic", "-c", home.file, "--connect")
+	if len(steps) != 1 || status != exitFailed {
+		t.Fatalf("status %d: %+v", status, steps)
+	}
+	if said := fmt.Sprint(steps[0]); !strings.Contains(said, `topic "sales" was deleted and created again`) {
+		t.Errorf("it says %s", said)
 	}
 }
 
