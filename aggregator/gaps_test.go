@@ -95,6 +95,11 @@ func TestK04TopicRecreated(t *testing.T) {
 			t.Error("it answers, though it was never live in this claim")
 		}
 		r.until(0, "where the state stands", func(s PartitionStatus) bool { return s.Position == 1 && s.Counts.Results[Folded] == 1 })
+		r.expect(0, "1", `{"userId":1,"sales":1,"revenue":1}`) // for who asks for what there is
+		r.stop()
+		if at := r.stored(0); at != 1 {
+			t.Errorf("the state went to %d", at)
+		}
 	})
 	t.Run("while running", func(t *testing.T) {
 		r := newRig(t, 1)

@@ -56,8 +56,12 @@ func (t *task) find(ctx context.Context) (store Store, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil && local != nil {
-			t.totals.show(local.Progress()) // it stands where it stood, though it is not gone on with
+		switch {
+		case err == nil || local == nil:
+		case err == errPaused:
+			t.totals.open(local, 0) // it is not gone on with, and can be looked at: as it stood
+		default:
+			t.totals.show(local.Progress())
 			err = errors.Join(err, local.Close())
 		}
 	}()
