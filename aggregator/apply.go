@@ -105,39 +105,20 @@ func (t *task) apply(ctx context.Context, store Store) error {
 		if another != nil && (!errors.Is(another, errPaused) || delta.Next > t.vouched.Load()) {
 			return another
 		}
+		began := time.Now()
 		crashpoint.Hit("apply")
-		if err := t.insist(ctx, holdSpace, func() error { return t.write(ctx, store, delta, next) }); err != nil {
+		if err := t.insist(ctx, holdSpace, func() error { return store.Apply(ctx, delta.Sorted(nil), next) }); err != nil {
 			return fmt.Errorf("apply batch [%d,%d) of partition %d: %w", delta.First, delta.Next, t.partition, err)
 		}
 		crashpoint.Hit("applied")
+		if t.p.observer != nil {
+			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
+		}
 		t.totals.thaw(next)
 		if another != nil {
 			return another
 		}
 	}
-}
-
-// turnWait is how long an apply waits for its turn: longer than a large one
-// takes, and no partition stands still because the write of another does.
-const turnWait = 2 * time.Second
-
-// write applies a delta in its turn.
-func (t *task) write(ctx context.Context, store Store, delta *Delta, next Progress) error {
-	late := time.NewTimer(turnWait)
-	defer late.Stop()
-	select {
-	case t.p.applies <- struct{}{}:
-		defer func() { <-t.p.applies }()
-	case <-late.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	began := time.Now()
-	err := store.Apply(ctx, delta.Sorted(nil), next)
-	if err == nil && t.p.observer != nil {
-		t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
-	}
-	return err
 }
 
 // errUnsent: the partition is let go of, and the dead letter took not all of the

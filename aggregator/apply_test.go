@@ -1,9 +1,6 @@
 package aggregator
 
 import (
-	"context"
-	"errors"
-	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -48,67 +45,6 @@ func TestHeavyStreamsAreAppliedSeldom(t *testing.T) {
 			})
 		})
 	}
-}
-
-// turnStore is a store of which only applies are used: each says that it has
-// begun, and waits for the end.
-type turnStore struct {
-	Store
-	begun chan string
-	name  string
-	end   chan struct{}
-}
-
-func (s turnStore) Apply(context.Context, iter.Seq2[[]byte, []byte], Progress) error {
-	s.begun <- s.name
-	<-s.end
-	return nil
-}
-
-// TestK12AppliesTakeTurns: the partitions of a member write one after the other,
-// so that what is folded and read beside them has a processor; but none waits
-// long for a write that hangs, nor after it is let go.
-func TestK12AppliesTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &Processor{applies: make(chan struct{}, 1)}
-		delta := compile(t, `SELECT userId, sum(revenue) AS revenue FROM sales GROUP BY userId`).NewDelta(0, 1)
-		begun, end := make(chan string, 3), make(chan struct{})
-		write := func(ctx context.Context, name string, end chan struct{}) chan error {
-			done := make(chan error, 1)
-			go func() {
-				done <- (&task{p: p}).write(ctx, turnStore{begun: begun, name: name, end: end}, delta, Progress{})
-			}()
-			synctest.Wait()
-			return done
-		}
-		first, hangs := make(chan struct{}), make(chan struct{})
-		a := write(t.Context(), "a", first)
-		b := write(t.Context(), "b", hangs)
-		if n := len(begun); n != 1 {
-			t.Fatalf("%d applies have begun", n)
-		}
-		close(first)
-		synctest.Wait()
-		if err, n := <-a, len(begun); err != nil || n != 2 {
-			t.Fatalf("%d applies have begun after the end of one, %v", n, err)
-		}
-		gone, leave := context.WithCancel(t.Context())
-		c := write(gone, "c", end)
-		leave()
-		if err := <-c; !errors.Is(err, context.Canceled) {
-			t.Errorf("let go: %v", err)
-		}
-		began := time.Now()
-		d := write(t.Context(), "d", end)
-		close(end)
-		if err := <-d; err != nil || time.Since(began) != turnWait {
-			t.Errorf("beside one that hangs it took %s, %v", time.Since(began), err)
-		}
-		close(hangs)
-		if err := <-b; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestO03StalledApplyIsGivenUp: an apply that waits when the process is told to

@@ -64,7 +64,6 @@ type Processor struct {
 	badLog    *badLog
 
 	scans   chan struct{} // a slot for each partition that is looked through at a time
-	applies chan struct{} // and for each that is written at a time
 	started chan struct{} // closed by Run
 	failed  chan error    // the first error that ends the process
 
@@ -91,11 +90,7 @@ func NewProcessor(parts Parts, tuning Tuning) *Processor {
 		badLog: &badLog{log: parts.Logger, now: time.Now},
 		// Folding keeps its pace: looking through keys takes half of the
 		// processors, two at least, which the tasks outnumber.
-		scans: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2)),
-		// All partitions want to apply at the same time, and a large delta keeps a
-		// processor busy for a tenth of a second: what is folded and read meanwhile
-		// has the others.
-		applies: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		scans:   make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2)),
 		started: make(chan struct{}), failed: make(chan error, 1),
 		tasks: map[int32]*running{}, sessions: map[int32]*sessionCounts{},
 	}
