@@ -359,12 +359,12 @@ func (p *Partition) Checkpoint(path string) error {
 // Close lets nothing more in, waits up to CloseWait for views, reads and
 // applies under way, and flushes. A compaction under way is given up; the
 // database is closed behind it, since the table in hand is written to its end
-// before. Until then the partition's place in Dir
-// is taken: Open and Install wait for it, and Dir's Close, which also returns
-// what went wrong. Where some views are still under way the state stays open,
-// and Close may be called again. With a full disk it closes without the last
-// applies, and the error is aggregator.ErrNoSpace: the log still has them.
-// Closing what is closed is no error.
+// before. Until then the partition's place in Dir is taken: Open and Install wait
+// for it, and Dir's Close, which also returns what went wrong. Where some views
+// are still under way the state stays open, and Close may be called again. With a
+// full disk it closes without the last applies, and the error is
+// aggregator.ErrNoSpace: the log still has them. Closing what is closed is no
+// error.
 func (p *Partition) Close() error {
 	idle := p.gate.close()
 	timeout := time.NewTimer(p.dir.opts.CloseWait)
