@@ -65,6 +65,26 @@ func crashOptions(t testing.TB, fs vfs.FS) store.Options {
 	})
 }
 
+// cuttable is a disk that CrashClone may be called on beside any operation.
+// MemFS.Link takes the lock twice that CrashClone waits for, and both wait for
+// ever where that comes between.
+type cuttable struct {
+	*vfs.MemFS
+	links sync.Mutex
+}
+
+func (c *cuttable) Link(from, to string) error {
+	c.links.Lock()
+	defer c.links.Unlock()
+	return c.MemFS.Link(from, to)
+}
+
+func (c *cuttable) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
+	c.links.Lock()
+	defer c.links.Unlock()
+	return c.MemFS.CrashClone(cfg)
+}
+
 // writer applies the deltas up to next.Position.
 type writer func(p *store.Partition, deltas map[string]sum, next aggregator.Progress) error
 
@@ -88,8 +108,9 @@ var wereTables atomic.Bool
 // life opens the state on a disk and lets write run until a crash at a random
 // moment. It returns the disk as the crash leaves it, and the position that was
 // durable before.
-func life(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, survives int, write writer) (*vfs.MemFS, int64) {
+func life(t *testing.T, from *vfs.MemFS, rng *rand.Rand, survives int, write writer) (*vfs.MemFS, int64) {
 	t.Helper()
+	disk := &cuttable{MemFS: from}
 	d := openDir(t, "state", crashOptions(t, disk))
 	p := openPartition(t, d, 0)
 	start := p.Progress().Position
@@ -228,7 +249,7 @@ func TestS16TornAppliesAreFound(t *testing.T) {
 // manifest that the marker left there names: opening, closing, and each
 // roll-over of a manifest keeps to it.
 func TestS16MarkerNamesADurableManifest(t *testing.T) {
-	disk := vfs.NewCrashableMem()
+	disk := &cuttable{MemFS: vfs.NewCrashableMem()}
 	moves := 0
 	var mu sync.Mutex // Pebble writes from several goroutines
 	watched := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -291,7 +312,7 @@ func TestS16MarkerNamesADurableManifest(t *testing.T) {
 // crashed just before it.
 func everyStep(t *testing.T, prepare func(disk vfs.FS), f func(disk vfs.FS), after func(step int, disk *vfs.MemFS)) {
 	t.Helper()
-	disk := vfs.NewCrashableMem()
+	disk := &cuttable{MemFS: vfs.NewCrashableMem()}
 	prepare(disk)
 	rng := rand.New(rand.NewPCG(4, 4))
 	var crashed []*vfs.MemFS
