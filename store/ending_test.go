@@ -16,7 +16,33 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"tidemark/aggregator"
+	"tidemark/store"
 )
+
+// heldTable lets the first table that is begun once it is armed wait, as one of a
+// compaction that takes its time.
+type heldTable struct {
+	armed       atomic.Bool
+	n           atomic.Int64  // tables begun since
+	begun, goOn chan struct{} // closed when it waits, and to let it go on
+}
+
+func newHeldTable() *heldTable {
+	return &heldTable{begun: make(chan struct{}), goOn: make(chan struct{})}
+}
+
+// over is the disk with it.
+func (h *heldTable) over(disk vfs.FS) vfs.FS {
+	return errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && h.armed.Load() && h.n.Add(1) == 1 {
+			close(h.begun)
+			<-h.goOn
+		}
+		return nil
+	}))
+}
 
 // A directory is closed at once also while most of a state is being written
 // anew: that is given up, leaves nothing behind, and no word of it is logged.
@@ -24,20 +50,9 @@ import (
 func TestO03CloseGivesUpCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		var armed atomic.Bool
-		var more atomic.Int64
-		begun, goOn := make(chan struct{}), make(chan struct{})
-		watched := errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && armed.Load() {
-				if more.Add(1) == 1 {
-					close(begun)
-					<-goOn
-				}
-			}
-			return nil
-		}))
+		table := newHeldTable()
 		var log bytes.Buffer
-		o := crashOptions(t, watched).WithTune(func(o *pebble.Options) {
+		o := crashOptions(t, table.over(disk)).WithTune(func(o *pebble.Options) {
 			o.MemTableSize = 64 << 10
 			o.L0CompactionThreshold = 2
 			o.LBaseMaxBytes = 64 << 10
@@ -71,11 +86,11 @@ func TestO03CloseGivesUpCompaction(t *testing.T) {
 		}
 		were := tables()
 		p.CatchUp(false)
-		armed.Store(true)
+		table.armed.Store(true)
 		if err := p.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		<-begun
+		<-table.begun
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -85,11 +100,11 @@ func TestO03CloseGivesUpCompaction(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- d.Close() }()
 		synctest.Wait()
-		close(goOn)
+		close(table.goOn)
 		if err := <-closed; err != nil {
 			t.Fatal(err)
 		}
-		if n := more.Load(); n != 1 {
+		if n := table.n.Load(); n != 1 {
 			t.Errorf("%d tables were begun after the close, want that in hand alone", n)
 		}
 		if n := tables(); n != were {
@@ -100,6 +115,48 @@ func TestO03CloseGivesUpCompaction(t *testing.T) {
 		}
 		d = openDir(t, "state", crashOptions(t, disk))
 		holds(t, openPartition(t, d, 0), want, 3)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A partition is let go of while a compaction is under way. Who opens it again
+// here waits for the end of that.
+func TestCloseDoesNotWaitForCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newHeldTable()
+		d := openDir(t, "state", crashOptions(t, table.over(vfs.NewMem())))
+		p := created(t, d, 0)
+		want := map[string]sum{}
+		p.CatchUp(true)
+		for i := range int64(3) {
+			apply(t, p, many(2000), i+1)
+			want = added(want, many(2000))
+		}
+		p.CatchUp(false)
+		table.armed.Store(true)
+		if err := p.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		<-table.begun
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.View(); !errors.Is(err, aggregator.ErrClosing) {
+			t.Errorf("a view after it: %v", err)
+		}
+		again := make(chan *store.Partition)
+		go func() { again <- openPartition(t, d, 0) }()
+		synctest.Wait()
+		select {
+		case <-again:
+			t.Fatal("it was opened while it was being closed")
+		default:
+		}
+		close(table.goOn)
+		p = <-again
+		holds(t, p, want, 3)
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -132,24 +189,17 @@ func TestDirIsClosedByManyAtOnce(t *testing.T) {
 func TestO03AppliesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfs.NewMem()
-		var armed atomic.Bool
-		begun, goOn := make(chan struct{}), make(chan struct{})
-		d := openDir(t, "state", crashOptions(t, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && armed.CompareAndSwap(true, false) {
-				close(begun)
-				<-goOn
-			}
-			return nil
-		}))).WithTune(func(o *pebble.Options) {
+		table := newHeldTable()
+		d := openDir(t, "state", crashOptions(t, table.over(disk)).WithTune(func(o *pebble.Options) {
 			o.MemTableSize = 64 << 10
 			o.L0CompactionThreshold, o.L0StopWritesThreshold = 1, 1
 		}))
 		p := created(t, d, 0)
 		apply(t, p, many(2000), 1)
 		<-time.After(time.Second) // compacted
-		armed.Store(true)
+		table.armed.Store(true)
 		apply(t, p, many(2000), 2)
-		<-begun
+		<-table.begun
 		want := added(added(map[string]sum{}, many(2000)), many(2000))
 		var ctx context.Context
 		for _, n := range []int{2000, 1} {
@@ -164,7 +214,7 @@ func TestO03AppliesAreGivenUp(t *testing.T) {
 			}
 			holds(t, p, want, 2)
 		}
-		close(goOn)
+		close(table.goOn)
 		<-time.After(time.Second)
 		if err := p.Apply(ctx, sorted(many(10_000)), progressAt(3)); !errors.Is(err, context.Canceled) {
 			t.Errorf("an apply that was being written: %v", err)

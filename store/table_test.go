@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"tidemark/aggregator"
 	"tidemark/store"
@@ -283,54 +280,4 @@ func TestOpenedStatesRest(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A partition is let go of while a compaction is under way. Who opens it again
-// here waits for the end of that.
-func TestCloseDoesNotWaitForCompaction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var armed atomic.Bool
-		begun, goOn := make(chan struct{}), make(chan struct{})
-		disk := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") && armed.CompareAndSwap(true, false) {
-				close(begun)
-				<-goOn
-			}
-			return nil
-		}))
-		d := openDir(t, "state", crashOptions(t, disk))
-		p := created(t, d, 0)
-		want := map[string]sum{}
-		p.CatchUp(true)
-		for i := range int64(3) {
-			apply(t, p, many(2000), i+1)
-			want = added(want, many(2000))
-		}
-		p.CatchUp(false)
-		armed.Store(true)
-		if err := p.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		<-begun
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.View(); !errors.Is(err, aggregator.ErrClosing) {
-			t.Errorf("a view after it: %v", err)
-		}
-		again := make(chan *store.Partition)
-		go func() { again <- openPartition(t, d, 0) }()
-		synctest.Wait()
-		select {
-		case <-again:
-			t.Fatal("it was opened while it was being closed")
-		default:
-		}
-		close(goOn)
-		p = <-again
-		holds(t, p, want, 3)
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

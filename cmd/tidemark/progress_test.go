@@ -23,7 +23,7 @@ func TestProgress(t *testing.T) {
 		for i := range int64(301) { // 30 seconds
 			elsewhere.told("reading", i, 300, "bytes")
 			terminal.told("reading", i, 300, "bytes")
-			time.Sleep(100 * time.Millisecond)
+			<-time.After(100 * time.Millisecond)
 		}
 		elsewhere.done()
 		terminal.done()
