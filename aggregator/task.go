@@ -104,7 +104,7 @@ func (t *task) run(ctx context.Context) error {
 		if errors.Is(err, ErrFenced) {
 			if ctx.Err() != nil {
 				t.late(err)
-				return nil
+				return nil //nolint:nilerr // it was to be let go of all the same
 			}
 			t.fenced(err)
 			err = sleep(ctx, fencedWait)

@@ -53,7 +53,7 @@ func TestQ03AMemberDies(t *testing.T) {
 	eventually(t, 90*time.Second, "90 equal answers", func() error {
 		for _, m := range members {
 			if st, err := m.status(); err != nil || len(st.Partitions) != partitions/3 {
-				return fmt.Errorf("%d partitions (%v)", len(st.Partitions), err)
+				return fmt.Errorf("%d partitions (%v)", len(st.Partitions), err) //nolint:errorlint // it may be nil
 			}
 		}
 		return all(members)

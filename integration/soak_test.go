@@ -201,7 +201,7 @@ func (s *soak) settled(ends map[int32]int64) {
 				at[p.Partition] = p.Position
 			}
 			if code, body, err := m.get("/readyz"); err != nil || code != http.StatusOK {
-				return fmt.Errorf("%s: %d %s %v", m.url, code, body, err)
+				return fmt.Errorf("%s: %d %s %v", m.url, code, body, err) //nolint:errorlint // it may be nil
 			}
 		}
 		for p, end := range ends {
