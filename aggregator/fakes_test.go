@@ -335,13 +335,6 @@ func (s *memStore) Guard(key []byte) (event.Time, bool, error) {
 	return t, ok, nil
 }
 
-func (s *memStore) Get(dst, key []byte) ([]byte, bool, error) {
-	s.m.mu.Lock()
-	defer s.m.mu.Unlock()
-	total, ok := s.s.rows(s.m.program)[string(key)]
-	return append(dst, total...), ok, nil
-}
-
 func (s *memStore) View() (View, error) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

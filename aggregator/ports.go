@@ -28,21 +28,19 @@ var (
 	ErrFenced = errors.New("fenced by another owner")
 )
 
-// Store is the durable state of one partition. Get and View may be called from
-// any goroutine; Apply from one at a time.
+// Store is the durable state of one partition. View may be called from any
+// goroutine; Apply from one at a time.
 type Store interface {
 	// Identity is what the state is the state of.
 	Identity() Identity
 	// Progress is as of the last Apply.
 	Progress() Progress
 	// Apply merges the totals, which come in key order, and next in one atomic
-	// step. On return both are visible to Get and View together; they are
+	// step. On return both are visible to View together; they are
 	// durable after Flush, or some time later: any crash keeps a prefix of the
 	// applies, each whole. ErrNoSpace where it was not begun; ctx's error where it
 	// was given up, with nothing changed, since ctx ended.
 	Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte], next Progress) error
-	// Get appends the key's total to dst; false where there is none.
-	Get(dst, key []byte) ([]byte, bool, error)
 	// Guard returns the instant of the key's history in cut mode guard.
 	Guard(key []byte) (event.Time, bool, error)
 	// View opens a consistent read view; the caller closes it soon.
@@ -68,6 +66,8 @@ type Store interface {
 type View interface {
 	// Position is the next offset that the view does not hold.
 	Position() (int64, error)
+	// Get appends the key's total to dst; false where there is none. It ends a
+	// Scan that is under way.
 	Get(dst, key []byte) ([]byte, bool, error)
 	// Scan yields the totals of keys >= from in key order; both slices are
 	// valid until the next step. It ends early on an error, which Err returns.

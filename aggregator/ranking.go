@@ -280,13 +280,18 @@ func (t *totals) carry(commit func()) {
 		}
 		store := t.store
 		t.mu.Unlock()
+		v, err := store.View()
 		for r, c := range next {
-			// What cannot be read here is read, and said, when it is asked for.
-			rows, err := t.settle(r.order, c, true, store.Get)
+			done[r] = nil
 			if err != nil {
-				rows = nil
+				continue // what cannot be read here is read, and said, when it is asked for
 			}
-			done[r] = rows
+			if rows, err := t.settle(r.order, c, true, v.Get); err == nil {
+				done[r] = rows
+			}
+		}
+		if err == nil {
+			_ = v.Close() // as above
 		}
 	}
 	defer t.mu.Unlock()

@@ -26,7 +26,6 @@ type totals struct {
 	active   *Delta       // [First, Next): being folded
 	frozen   *Delta       // being applied, nil where none is
 	spare    *Delta       // empty, the next active
-	freezes  uint64       // how often active was frozen
 	changed  chan struct{}
 
 	reach    reach
@@ -178,7 +177,6 @@ func (t *totals) discard() {
 		t.spare, t.frozen = t.frozen, nil
 	}
 	if t.active != nil {
-		t.freezes++
 		t.active = t.emptied(t.active, t.progress.Position)
 	}
 	t.touch()
@@ -241,7 +239,6 @@ func (t *totals) freeze() (*Delta, Progress) {
 			return nil, t.progress
 		}
 		t.frozen, t.active, t.spare = t.active, t.emptied(t.spare, t.active.Next), nil
-		t.freezes++
 		t.froze(t.frozen)
 	}
 	return t.frozen, t.progress.after(t.frozen)
@@ -262,7 +259,6 @@ func (t *totals) moved(applied Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.progress = applied
-	t.freezes++
 	t.active = t.emptied(t.active, applied.Position)
 	t.touch()
 }
@@ -288,7 +284,6 @@ func (t *totals) emptied(d *Delta, first int64) *Delta {
 // deltas hold of the keys it asks for, and where they begin.
 type sight struct {
 	store    Store
-	freezes  uint64
 	frozen   bool
 	first    [2]int64 // of frozen and active
 	position int64
@@ -303,7 +298,7 @@ func (t *totals) look(take func(frozen, active *Delta)) (s sight, ok bool) {
 		return s, false
 	}
 	t.readers.Add(1)
-	s = sight{store: t.store, freezes: t.freezes, position: t.active.Next}
+	s = sight{store: t.store, position: t.active.Next}
 	s.first[1] = t.active.First
 	if t.frozen != nil {
 		s.frozen = true
@@ -314,14 +309,6 @@ func (t *totals) look(take func(frozen, active *Delta)) (s sight, ok bool) {
 }
 
 func (t *totals) done() { t.readers.Done() }
-
-// still says whether no delta was frozen since s was taken: then what a Get of
-// the store returned meanwhile did not hold the active delta of s.
-func (t *totals) still(s sight) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.freezes == s.freezes
-}
 
 // get reads one key: its encoded total, nil where there is none, and the
 // position that the total holds everything before.
@@ -347,26 +334,17 @@ func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err 
 		return nil, 0, false, ErrClosing
 	}
 	defer t.done()
-	var stored []byte
-	if !s.frozen {
-		if stored, _, err = s.store.Get(nil, key); err != nil {
-			return nil, 0, false, err
-		}
-		if !t.still(s) {
-			return nil, 0, false, nil
-		}
-	} else {
-		v, applied, err := s.view()
-		if v == nil {
-			return nil, 0, false, err
-		}
-		defer v.Close()
-		if applied {
-			pending[0] = nil
-		}
-		if stored, _, err = v.Get(nil, key); err != nil {
-			return nil, 0, false, err
-		}
+	v, applied, err := s.view()
+	if v == nil {
+		return nil, 0, false, err
+	}
+	defer v.Close()
+	if applied {
+		pending[0] = nil
+	}
+	stored, _, err := v.Get(nil, key)
+	if err != nil {
+		return nil, 0, false, err
 	}
 	total, err = t.merge(stored, pending[0], pending[1])
 	return total, s.position, true, err

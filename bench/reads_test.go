@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"encoding/json"
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -9,6 +9,17 @@ import (
 	"testing"
 	"time"
 )
+
+// nextCursor is the cursor of a page, "" on the last: the page is not decoded,
+// since that would take longer than many answers.
+func nextCursor(page []byte) string {
+	_, rest, ok := bytes.Cut(page[max(0, len(page)-1000):], []byte(`"next_cursor":"`))
+	if !ok {
+		return ""
+	}
+	cursor, _, _ := bytes.Cut(rest, []byte{'"'})
+	return string(cursor)
+}
 
 // measureReads asks by key, by a hundred keys, and for pages, while events come
 // in. Latencies are of a moderate number of requests a second, so that they are
@@ -48,12 +59,8 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		if err != nil {
 			return err
 		}
-		var p struct {
-			Next string `json:"next_cursor"`
-		}
-		err = json.Unmarshal(body, &p)
-		cursors[w] = p.Next
-		return err
+		cursors[w] = nextCursor(body)
+		return nil
 	}
 
 	// The share of folding in the CPU that reads take is measured first.
@@ -79,10 +86,29 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding", what, quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding)
 		return times, used - folding*took
 	}
+	least := func(what string, workers int, pause time.Duration, like string, ask asker) (times []time.Duration, cpuSeconds float64) {
+		size := 0
+		askOnce(t, svc.address, func(c *conn, _, _ int) error {
+			body, err := c.get(like)
+			size = len(body)
+			return err
+		})
+		address, used := b.answers(t, size)
+		times = press(t, address, workers, pause, b.span()/2, ask)
+		s.add(figure{What: what + ", the floor: p99", Unit: "ms", Values: []float64{quantile(times, 0.99)}, Other: -1,
+			Note: fmt.Sprintf("median %s ms: net/http and nothing behind it, as many bytes, beside the same load", number(quantile(times, 0.5)))})
+		b.say("%s: the floor's median %.2f ms, p99 %.2f ms", what, quantile(times, 0.5), quantile(times, 0.99))
+		return times, used()
+	}
 	phase("read by key", 4, 2*time.Millisecond, byKey, atMost(2))
+	least("read by key", 4, 2*time.Millisecond, "/v1/aggregates/1", byKey)
 	phase("batchGet of 100 keys", 2, 20*time.Millisecond, byHundred, atMost(5))
+	least("batchGet of 100 keys", 2, 20*time.Millisecond, "/v1/aggregates?limit=100", byHundred)
 	phase("page of 1,000 rows", 2, 40*time.Millisecond, page, atMost(10))
+	least("page of 1,000 rows", 2, 40*time.Millisecond, "/v1/aggregates?limit=1000", page)
 	times, used := phase("read by key, as many as go", workers, 0, byKey, target{})
+	answered, spent := least("read by key, as many as go", workers, 0, "/v1/aggregates/1", byKey)
+	s.add(figure{What: "the floor's answers in a CPU-second", Unit: "reads", Values: []float64{float64(len(answered)) / max(spent, 0.001)}, Other: -1})
 	s.add(figure{What: "reads by key in a CPU-second of the service", Unit: "reads", Target: atLeast(20_000),
 		Values: []float64{float64(len(times)) / max(used, 0.001)}, Other: -1, Note: "less what folding takes; the client not counted"})
 	if rate := load.stop(t); rate < 0.95*float64(b.size.Load) {

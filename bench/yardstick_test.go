@@ -21,6 +21,7 @@ const yardstickVariable = "BENCH_YARDSTICK"
 var yardsticks = map[string]func(args []string) error{
 	"floor":     runFloor,
 	"documents": runDocuments,
+	"answers":   runAnswers,
 }
 
 // yardstick runs one to its end.

@@ -85,7 +85,7 @@ func BenchmarkGet(b *testing.B) {
 	for b.Loop() {
 		key = binary.BigEndian.AppendUint64(append(key[:0], "usr"...), uint64(rng.IntN(benchKeys)))
 		var err error
-		if dst, _, err = p.Get(dst[:0], key); err != nil {
+		if dst, _, err = read(p, dst[:0], key); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -101,29 +101,6 @@ func BenchmarkGuardAbsent(b *testing.B) {
 	for b.Loop() {
 		key = binary.BigEndian.AppendUint64(append(key[:0], "usr"...), uint64(rng.IntN(benchKeys)))
 		if _, _, err := p.Guard(key); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkViewGet(b *testing.B) {
-	p := benchFilled(b)
-	rng := rand.New(rand.NewPCG(2, 2))
-	key, dst := make([]byte, 0, 16), make([]byte, 0, 64)
-	b.ReportAllocs()
-	for b.Loop() {
-		key = binary.BigEndian.AppendUint64(append(key[:0], "usr"...), uint64(rng.IntN(benchKeys)))
-		v, err := p.View()
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := v.Position(); err != nil {
-			b.Fatal(err)
-		}
-		if dst, _, err = v.Get(dst[:0], key); err != nil {
-			b.Fatal(err)
-		}
-		if err := v.Close(); err != nil {
 			b.Fatal(err)
 		}
 	}

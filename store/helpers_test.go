@@ -201,3 +201,13 @@ func files(t testing.TB, root string) map[string]string {
 	}
 	return all
 }
+
+// read appends the total of a key to dst, by a view of its own.
+func read(s viewer, dst, key []byte) ([]byte, bool, error) {
+	v, err := s.View()
+	if err != nil {
+		return dst, false, err
+	}
+	defer v.Close() // its error was Get's
+	return v.Get(dst, key)
+}

@@ -31,6 +31,8 @@ type Partition struct {
 	gate   *gate
 	keys   *keyCount
 
+	cursors cursors // those that are idle are of the state as it is
+
 	identity aggregator.Identity
 	writable bool // identity is of the program's definition
 
@@ -59,8 +61,7 @@ func (p *Partition) Progress() aggregator.Progress {
 	return p.progress
 }
 
-// Apply merges the totals, which come in key order, and next in one step. On
-// return both are visible to Get and View, together; they are durable after
+// Apply merges the totals, which come in key order, and next in one XX they are durable after
 // Flush, or when Pebble flushes by itself. Any crash keeps a prefix of the
 // applies, each whole.
 //
@@ -212,24 +213,12 @@ func (p *Partition) commit(b *pebble.Batch) error {
 func (p *Partition) committed() {
 	p.keys.committed()
 	p.written.Add(1)
-}
-
-// Get appends the key's total to dst; false where there is none.
-func (p *Partition) Get(dst, key []byte) ([]byte, bool, error) {
-	if !p.gate.enter() {
-		return dst, false, fmt.Errorf("read partition %d: %w", p.number, aggregator.ErrClosing)
-	}
-	defer p.gate.leave()
-	dst, ok, err := get(p.db, dst, totalKey(key))
-	if err != nil {
-		err = fmt.Errorf("read a key of partition %d: %w", p.number, err)
-	}
-	return dst, ok, err
+	p.cursors.renew()
 }
 
 // get appends the value of a store's key to dst.
-func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
-	value, closer, err := r.Get(key)
+func get(db *pebble.DB, dst, key []byte) ([]byte, bool, error) {
+	value, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return dst, false, nil
 	}
@@ -296,6 +285,7 @@ func (p *Partition) Flush() error {
 		return fmt.Errorf("flush partition %d: %w", p.number, aggregator.ErrClosing)
 	}
 	defer p.gate.leave()
+	defer p.cursors.renew() // where nothing is applied they would keep files for ever
 	if err := p.flush(); err != nil {
 		return err
 	}
@@ -402,6 +392,7 @@ func (p *Partition) isClosed() bool {
 func (p *Partition) shutDown() {
 	defer close(p.shut)
 	p.seat.disarm()
+	p.cursors.renew()
 	p.ended.Store(true)
 	err := p.db.Close()
 	if isFull(err) {

@@ -147,7 +147,7 @@ func TestProgramTotalsAreTheStraightFold(t *testing.T) {
 		keys := 0
 		for key, total := range whole.Sorted(nil) {
 			keys++
-			if got, ok, err := p.Get(nil, key); err != nil || !ok || string(got) != string(total) {
+			if got, ok, err := read(p, nil, key); err != nil || !ok || string(got) != string(total) {
 				t.Errorf("seed %d: %q is %x, want %x (%v)", seed, key, got, total, err)
 			}
 		}
@@ -200,7 +200,7 @@ func TestS14OldFormatsAreRead(t *testing.T) {
 			p = openPartition(t, openDir(t, path, programOptions(t, program)), 2)
 			whole, _ := foldSales(t, program, aggregator.Progress{}, further)
 			for key, total := range whole.Sorted(nil) {
-				if got, ok, err := p.Get(nil, key); err != nil || !ok || string(got) != string(total) {
+				if got, ok, err := read(p, nil, key); err != nil || !ok || string(got) != string(total) {
 					t.Errorf("%q after more is %x, want %x (%v)", key, got, total, err)
 				}
 			}

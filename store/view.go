@@ -5,18 +5,15 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"tidemark/aggregator"
 )
 
-// view is a Pebble snapshot: the state after some apply. While it is open the
-// operands behind it are kept apart and its files stay on disk, so it is to be
-// closed soon. It belongs to one goroutine at a time.
+// view is the state after some apply. While it is open its files stay on disk, so
+// it is to be closed soon. It belongs to one goroutine at a time.
 type view struct {
-	p        *Partition
-	snapshot *pebble.Snapshot // nil once closed
-	err      error
+	p   *Partition
+	cur *cursor // nil once closed
+	err error
 }
 
 // View opens a consistent read view; the caller closes it soon.
@@ -24,7 +21,21 @@ func (p *Partition) View() (aggregator.View, error) {
 	if !p.gate.enter() {
 		return nil, fmt.Errorf("read partition %d: %w", p.number, aggregator.ErrClosing)
 	}
-	return &view{p: p, snapshot: p.db.NewSnapshot()}, nil
+	cur, err := p.cursors.take(p.db)
+	if err != nil {
+		p.gate.leave()
+		return nil, fmt.Errorf("read partition %d: %w", p.number, damaged(err))
+	}
+	return &view{p: p, cur: cur}, nil
+}
+
+// renewCursors closes the idle cursors of a partition that is not being closed:
+// Close does it then.
+func (p *Partition) renewCursors() {
+	if p.gate.enter() {
+		p.cursors.renew()
+		p.gate.leave()
+	}
 }
 
 var errViewClosed = errors.New("the view is closed")
@@ -43,23 +54,19 @@ func (v *view) wrap(err error) error {
 
 // Position is the next offset that the view does not hold.
 func (v *view) Position() (int64, error) {
-	if v.snapshot == nil {
+	if v.cur == nil {
 		return 0, v.wrap(errViewClosed)
 	}
-	value, closer, err := v.snapshot.Get(progressKey)
-	if err != nil {
-		return 0, v.wrap(err)
-	}
-	position, _, err := decodePosition(value)
-	return position, v.wrap(errors.Join(err, closer.Close()))
+	return v.cur.position, nil
 }
 
-// Get appends the key's total to dst; false where there is none.
+// Get appends the key's total to dst; false where there is none. A Scan that is
+// under way ends with it.
 func (v *view) Get(dst, key []byte) ([]byte, bool, error) {
-	if v.snapshot == nil {
+	if v.cur == nil {
 		return dst, false, v.wrap(errViewClosed)
 	}
-	dst, ok, err := get(v.snapshot, dst, totalKey(key))
+	dst, ok, err := v.cur.get(dst, key)
 	return dst, ok, v.wrap(err)
 }
 
@@ -67,17 +74,12 @@ func (v *view) Get(dst, key []byte) ([]byte, bool, error) {
 // until the next step. It ends early on an error, which Err returns.
 func (v *view) Scan(from []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, total []byte) bool) {
-		if v.snapshot == nil {
+		if v.cur == nil {
 			v.wrap(errViewClosed)
 			return
 		}
-		it, err := v.snapshot.NewIter(&pebble.IterOptions{LowerBound: totalKey(from), UpperBound: totalEnd})
-		if err != nil {
-			v.wrap(err)
-			return
-		}
-		defer func() { v.wrap(it.Close()) }()
-		for ok := it.First(); ok; ok = it.Next() {
+		it := v.cur.it
+		for ok := it.SeekGE(v.cur.at(from)); ok; ok = it.Next() {
 			value, err := it.ValueAndErr()
 			if err != nil {
 				v.wrap(err)
@@ -87,6 +89,7 @@ func (v *view) Scan(from []byte) iter.Seq2[[]byte, []byte] {
 				return
 			}
 		}
+		v.wrap(it.Error())
 	}
 }
 
@@ -95,11 +98,16 @@ func (v *view) Err() error { return v.err }
 
 // Close lets the state go; closing again is no error.
 func (v *view) Close() error {
-	if v.snapshot == nil {
+	if v.cur == nil {
 		return nil
 	}
-	err := v.wrap(v.snapshot.Close())
-	v.snapshot = nil
+	var err error
+	if v.err != nil {
+		_ = v.cur.it.Close() // its error has been returned
+	} else {
+		err = v.wrap(v.p.cursors.give(v.cur))
+	}
+	v.cur = nil
 	v.p.gate.leave()
 	return err
 }
