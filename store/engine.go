@@ -19,7 +19,7 @@ const (
 	blockSize       = 16 << 10
 	bloomBitsPerKey = 10
 	l0Compact       = 4  // sublevels of L0 at which they are compacted
-	l0Stop          = 24 // and at which writes wait
+	l0Stop          = 48 // and at which writes wait
 	openFiles       = 1000
 	fileCacheShards = 8
 

@@ -137,8 +137,8 @@ func (p *Partition) gather(ctx context.Context, b *pebble.Batch, totals iter.Seq
 }
 
 // CatchUp lets tables gather, up to half of those at which applies wait, before
-// they are compacted: each compaction writes most of a state anew, and costs
-// nearly as much for four of them as for twelve. Once it is over they are
+// they are compacted: each compaction writes most of a state anew, whatever is
+// added to it. Once it is over they are
 // compacted after the next Flush.
 func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
 
