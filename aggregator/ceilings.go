@@ -108,43 +108,79 @@ func (s *sieve) bounds(v *event.Value) (low, high float64) {
 }
 
 // ceilings hold, for every key, a height that its value is not above. The table
-// goes by the hash of the key: keys that share a place share what they add, so a
-// ceiling may be too high, which costs a look at the key's total, and never too
-// low.
+// goes by the hash of the key, with linear probing. Keys with the same hash share a
+// ceiling, and what they add; so do those that come when the table is full, each
+// with the key whose place it would have. So a ceiling may be too high, which costs
+// a look at the key's total, and never too low.
 type ceilings struct {
 	sieve
-	table []height
+	table []ceiling
+	used  int
 }
 
-const minCeilings = 1 << 10
+type ceiling struct {
+	hash   uint32 // 0 is no key's: see find
+	height height
+}
 
-// places is how long the table for so many keys is.
+const (
+	minCeilings  = 1 << 10
+	ceilingBytes = 8
+)
+
+// places is how long the table for so many keys is: at most two thirds are used,
+// and at the end, when keys have come, seven eighths.
 func places(keys int64) int64 {
 	n := int64(minCeilings)
-	for n < 2*keys && n < 1<<30 {
+	for 2*n < 3*keys && n < 1<<30 {
 		n *= 2
 	}
 	return n
 }
 
-// ceilingBytes is what the table for so many keys takes.
-func ceilingBytes(keys int64) int64 { return 4 * places(keys) }
-
 // newCeilings has room for about so many keys.
 func newCeilings(s sieve, keys int64) *ceilings {
-	c := &ceilings{sieve: s, table: make([]height, places(keys))}
+	c := &ceilings{sieve: s, table: make([]ceiling, places(keys))}
 	for i := range c.table {
-		c.table[i] = lowest
+		c.table[i].height = lowest
 	}
 	return c
 }
 
-func (c *ceilings) place(hash uint32) *height { return &c.table[hash&uint32(len(c.table)-1)] }
+// find returns the ceiling of a key by its hash, or, where it has none, the place
+// for it: there the hash is 0.
+func (c *ceilings) find(hash uint32) *ceiling {
+	hash = max(hash, 1)
+	mask := uint32(len(c.table) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask {
+		at := &c.table[i]
+		switch {
+		case at.hash == hash:
+			return at
+		case at.hash != 0:
+		case c.full():
+			return &c.table[hash&mask]
+		default:
+			return at
+		}
+	}
+}
+
+func (c *ceilings) full() bool { return c.used >= len(c.table)/8*7 }
+
+// set sets a ceiling that find has found.
+func (c *ceilings) set(at *ceiling, hash uint32, h height) {
+	if at.hash == 0 && !c.full() {
+		at.hash = max(hash, 1)
+		c.used++
+	}
+	at.height = h
+}
 
 // of is the ceiling of a key.
 func (c *ceilings) of(key []byte) height {
 	w0, w1 := keyWords(key)
-	return *c.place(c.program.hash(key, w0, w1))
+	return c.find(c.program.hash(key, w0, w1)).height
 }
 
 // raise is what a ceiling is to be at least.
@@ -157,14 +193,16 @@ type raise struct {
 // those of some dozens that come together overlap.
 func (c *ceilings) raiseAll(raises []raise) {
 	for _, r := range raises {
-		at := c.place(r.hash)
-		*at = max(*at, r.height)
+		at := c.find(r.hash)
+		c.set(at, r.hash, max(at.height, r.height))
 	}
 }
 
 // merged is the ceiling of a key once a total of height h is merged into its own.
-func (c *ceilings) merged(hash uint32, h height) height {
-	is := *c.place(hash)
+func (c *ceilings) merged(hash uint32, h height) height { return c.raised(c.find(hash).height, h) }
+
+// raised is a ceiling once a total of height h is merged.
+func (c *ceilings) raised(is, h height) height {
 	if c.adds && h > 0 && is > lowest {
 		return max(up(float64(is)+float64(h)), h)
 	}
@@ -173,7 +211,8 @@ func (c *ceilings) merged(hash uint32, h height) height {
 
 // merge is merged, and notes it.
 func (c *ceilings) merge(hash uint32, h height) height {
-	h = c.merged(hash, h)
-	*c.place(hash) = h
+	at := c.find(hash)
+	h = c.raised(at.height, h)
+	c.set(at, hash, h)
 	return h
 }

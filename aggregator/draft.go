@@ -158,7 +158,7 @@ func (t *totals) begin(d *draft) {
 	keys, _ := t.size()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d.takes, d.begun = ceilingBytes(keys), true
+	d.takes, d.begun = ceilingBytes*places(keys), true
 	if t.frozen != nil {
 		d.note(t.frozen) // the store may have it, or not
 	}
@@ -270,7 +270,7 @@ func (t *totals) ranksTake() (bytes int64) {
 			delete(t.rankings, o)
 			continue
 		}
-		bytes += 4 * int64(len(r.ceilings.table))
+		bytes += ceilingBytes * int64(len(r.ceilings.table))
 	}
 	if t.draft != nil {
 		bytes += t.draft.takes

@@ -205,7 +205,7 @@ func TestRankingHoldsUpNoClose(t *testing.T) {
 // all keys each time; what nobody asks for any more gives its memory back.
 func TestRankingsKeepToTheirMemory(t *testing.T) {
 	r := newRig(t, 2)
-	r.tuning.PendingBytes = 2 * 3 * int(ceilingBytes(0)) // three rankings
+	r.tuning.PendingBytes = 2 * 3 * int(ceilingBytes*places(0)) // three rankings
 	scans := 0
 	r.states.scanned = func() { scans++ }
 	r.start(0, 1)
