@@ -30,8 +30,9 @@ type ranking struct {
 	limit int           // rows that are wanted of it
 	asked *atomic.Int64 // when they were wanted last, in Unix seconds
 
-	ceilings *ceilings   // of the store and the frozen delta
-	frozen   []contender // in the frozen delta
+	ceilings *ceilings     // of the store and the frozen delta
+	frozen   []contender   // in the frozen delta
+	behind   chan struct{} // not nil until the ceilings are raised by the frozen delta; closed then
 	news     news
 }
 
@@ -79,9 +80,9 @@ func (r *ranking) line() height {
 	return r.ceilings.floor(&r.floor.Value)
 }
 
-// freeze raises the ceilings by a delta that is being frozen, and finds its
-// best more contenders beside the rows.
-func (r *ranking) freeze(d *Delta, more int) {
+// passed raises the ceilings by a delta that is frozen, and finds its best more
+// contenders beside the rows.
+func (r *ranking) passed(d *Delta, more int) contenders {
 	in := contenders{limit: len(r.rows) + more, line: r.line(), bar: r.bar}
 	var v event.Value
 	for row, hash := range d.hashed() {
@@ -90,8 +91,7 @@ func (r *ranking) freeze(d *Delta, more int) {
 		}
 	}
 	in.prune()
-	r.bar, r.frozen = in.bar, in.list
-	r.anew(more)
+	return in
 }
 
 // settle finds the rows before the floor. get reads a key's total from the
@@ -157,7 +157,7 @@ func cut(rows []Leader[[]byte], floor *Leader[[]byte], limit, spare int) ([]Lead
 func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struct{}) (rows []Leader[[]byte], position int64, err error) {
 	s, known := t.program.newSieve(o)
 	for drawn := false; known; {
-		if rows, position, err = t.ranked(o, limit); rows != nil || err != nil {
+		if rows, position, err = t.ranked(ctx, o, limit); rows != nil || err != nil {
 			return rows, position, err
 		}
 		if drawn {
@@ -177,15 +177,19 @@ func (t *totals) first(ctx context.Context, o Order, limit int, slots chan struc
 
 // ranked returns the first limit rows of an order, or all there are, from a
 // ranking; nil where none is kept, or where it does not reach so far.
-func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
-	for t.follow(o) { // the lock is given back in between
-	}
+func (t *totals) ranked(ctx context.Context, o Order, limit int) (rows []Leader[[]byte], position int64, err error) {
 	for more := t.reach.ask; ; {
+		for t.follow(o) { // the lock is given back in between
+		}
 		var c *contest
 		var r *ranking
+		var behind chan struct{}
 		s, open := t.look(func(frozen, active *Delta) {
-			if r = t.rankings[o]; r != nil {
-				r.asked.Store(time.Now().Unix())
+			if r = t.rankings[o]; r == nil {
+				return
+			}
+			r.asked.Store(time.Now().Unix())
+			if behind = r.behind; behind == nil {
 				c = r.contest(frozen, active, limit+more)
 			}
 		})
@@ -194,7 +198,15 @@ func (t *totals) ranked(o Order, limit int) (rows []Leader[[]byte], position int
 		}
 		if c == nil {
 			t.done()
-			return nil, 0, nil
+			if behind == nil {
+				return nil, 0, nil
+			}
+			select {
+			case <-behind:
+				continue
+			case <-ctx.Done():
+				return nil, 0, ctx.Err()
+			}
 		}
 		rows, past, err := t.seen(s, r, c)
 		t.done()
@@ -218,7 +230,7 @@ func (t *totals) follow(o Order) (more bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	r := t.rankings[o]
-	if r == nil {
+	if r == nil || r.behind != nil {
 		return false
 	}
 	r.news.mu.Lock()
@@ -249,18 +261,35 @@ func (t *totals) seen(s sight, r *ranking, c *contest) (rows []Leader[[]byte], p
 	return rows, false, errors.Join(err, v.Close())
 }
 
-// froze lets rankings know of a delta that is being frozen. The caller holds mu.
-func (t *totals) froze(d *Delta) {
+// froze lets rankings know of a delta that is being frozen, and returns those that
+// are behind it until catchUp: nobody is answered by them meanwhile. The caller
+// holds mu.
+func (t *totals) froze(d *Delta) (behind []*ranking) {
 	for o, r := range t.rankings {
 		if forgotten(r.asked) {
 			delete(t.rankings, o)
 			continue
 		}
-		r.freeze(d, t.reach.carry)
+		r.behind = make(chan struct{})
+		behind = append(behind, r)
 	}
 	if t.draft != nil && t.draft.begun {
 		t.draft.note(d)
 	}
+	return behind
+}
+
+// catchUp raises the ceilings of a ranking that is behind by a frozen delta. It
+// takes a tenth of a microsecond for a key and more, so nothing waits for it but
+// who asks for this ranking.
+func (t *totals) catchUp(r *ranking, frozen *Delta) {
+	in := r.passed(frozen, t.reach.carry)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.bar, r.frozen = in.bar, in.list
+	r.anew(t.reach.carry)
+	close(r.behind)
+	r.behind = nil
 }
 
 // carry makes the rankings those of the store with the frozen delta, which it

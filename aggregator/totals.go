@@ -230,18 +230,27 @@ func (t *totals) waitRoom(ctx context.Context, limit int64, share int) error {
 
 // freeze sets the active delta aside for applying and returns it with the
 // progress to apply; nil where nothing was folded since the last. A delta that
-// is frozen already comes back again.
+// is frozen already comes back again. The goroutine that applies calls it.
 func (t *totals) freeze() (*Delta, Progress) {
+	frozen, next, behind := t.setAside()
+	for _, r := range behind {
+		t.catchUp(r, frozen)
+	}
+	return frozen, next
+}
+
+// setAside is freeze under mu: the rankings are still behind the frozen delta.
+func (t *totals) setAside() (frozen *Delta, next Progress, behind []*ranking) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.frozen == nil {
 		if t.active.First == t.active.Next {
-			return nil, t.progress
+			return nil, t.progress, nil
 		}
 		t.frozen, t.active, t.spare = t.active, t.emptied(t.spare, t.active.Next), nil
-		t.froze(t.frozen)
+		behind = t.froze(t.frozen)
 	}
-	return t.frozen, t.progress.after(t.frozen)
+	return t.frozen, t.progress.after(t.frozen), behind
 }
 
 // thaw drops the frozen delta: the store holds it now.
