@@ -182,6 +182,7 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 		gate:   newGate(),
 		keys:   newKeyCount(),
 	}
+	p.seat.done = p.renewCursors
 	p.events.flushed = func() { go p.renewCursors() }
 	m := newMerger(d.opts.codec.newTotal, func(_ []byte, err error) {
 		if p.seat.isArmed() {

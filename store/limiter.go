@@ -34,7 +34,8 @@ func newLimiter(limit int) *limiter {
 // arm, so that a state is not rewritten before it is known to be this
 // program's.
 type seat struct {
-	l *limiter
+	l    *limiter
+	done func() // called after each compaction, without locks; nil for nothing
 
 	// Guarded by l.mu.
 	db    pebble.DBForCompaction // nil before Register and after Unregister
@@ -133,6 +134,9 @@ func (s *seat) Done() {
 	s.l.mu.Lock()
 	s.l.running--
 	s.l.mu.Unlock()
+	if s.done != nil {
+		s.done()
+	}
 	s.l.grant()
 }
 

@@ -61,9 +61,9 @@ func (p *Partition) Progress() aggregator.Progress {
 	return p.progress
 }
 
-// Apply merges the totals, which come in key order, and next in one XX they are durable after
-// Flush, or when Pebble flushes by itself. Any crash keeps a prefix of the
-// applies, each whole.
+// Apply merges the totals, which come in key order, and next in one step. On
+// return both are visible to View, together; they are durable after Flush, or when
+// Pebble flushes by itself. Any crash keeps a prefix of the applies, each whole.
 //
 // It returns aggregator.ErrNoSpace, and has changed nothing, where less than
 // MinFree is free or the disk has just been found full. It may wait, for a minute
@@ -77,6 +77,7 @@ func (p *Partition) Apply(ctx context.Context, totals iter.Seq2[[]byte, []byte],
 	}
 	defer p.gate.leave()
 	if err := p.apply(ctx, totals, next); err != nil {
+		p.makeRoom(err)
 		return fmt.Errorf("apply to partition %d up to offset %d: %w", p.number, next.Position, err)
 	}
 	return nil
@@ -173,9 +174,19 @@ func (p *Partition) begin() error {
 		err = p.noSpace()
 	}
 	if err != nil {
+		p.makeRoom(err)
 		p.gate.leave()
 	}
 	return err
+}
+
+// makeRoom gives up what takes space and need not, where err is that there is too
+// little: tables that wait to be merged, and those that idle cursors keep.
+func (p *Partition) makeRoom(err error) {
+	if errors.Is(err, aggregator.ErrNoSpace) {
+		p.seat.hold(false)
+		p.cursors.renew()
+	}
 }
 
 // mergeInto adds the merge of a total to a batch, without a copy in between.

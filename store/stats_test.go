@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
@@ -26,7 +27,9 @@ func TestS02SizeWaitsForNoDisk(t *testing.T) {
 		}
 		return nil
 	}))
-	p := created(t, openDir(t, "state", options(t).WithFS(disk)), 0)
+	// A compaction would change the size as well, and hold the manifest before the flush does.
+	o := options(t).WithFS(disk).WithTune(func(o *pebble.Options) { o.DisableAutomaticCompactions = true })
+	p := created(t, openDir(t, "state", o), 0)
 	apply(t, p, map[string]int64{"a": 1}, 1)
 	if err := p.Flush(); err != nil {
 		t.Fatal(err)
