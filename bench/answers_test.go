@@ -39,7 +39,7 @@ func (b *bench) answers(t *testing.T, size int) (address string, used func() flo
 		cmd.Process.Kill() // it serves until then
 		cmd.Wait()
 	})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
