@@ -262,7 +262,7 @@ func (t *totals) seen(s sight, r *ranking, c *contest) (rows []Leader[[]byte], p
 }
 
 // froze lets rankings know of a delta that is being frozen, and returns those that
-// are behind it until catchUp: nobody is answered by them meanwhile. The caller
+// are behind it until raiseCeilings: nobody is answered by them meanwhile. The caller
 // holds mu.
 func (t *totals) froze(d *Delta) (behind []*ranking) {
 	for o, r := range t.rankings {
@@ -279,10 +279,10 @@ func (t *totals) froze(d *Delta) (behind []*ranking) {
 	return behind
 }
 
-// catchUp raises the ceilings of a ranking that is behind by a frozen delta. It
+// raiseCeilings raises the ceilings of a ranking that is behind by a frozen delta. It
 // takes a tenth of a microsecond for a key and more, so nothing waits for it but
 // who asks for this ranking.
-func (t *totals) catchUp(r *ranking, frozen *Delta) {
+func (t *totals) raiseCeilings(r *ranking, frozen *Delta) {
 	in := r.passed(frozen, t.reach.carry)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -307,21 +307,19 @@ func (t *totals) carry(commit func()) {
 		if len(next) == 0 {
 			break
 		}
-		store := t.store
 		t.mu.Unlock()
-		v, err := store.View()
-		for r, c := range next {
+		for r := range next {
 			done[r] = nil
-			if err != nil {
-				continue // what cannot be read here is read, and said, when it is asked for
-			}
-			if rows, err := t.settle(r.order, c, true, v.Get); err == nil {
-				done[r] = rows
-			}
 		}
-		if err == nil {
-			_ = v.Close() // as above
-		}
+		// What cannot be read here is read, and said, when it is asked for.
+		_ = t.viewed(func(_ Store, v View) error {
+			for r, c := range next {
+				if rows, err := t.settle(r.order, c, true, v.Get); err == nil {
+					done[r] = rows
+				}
+			}
+			return nil
+		})
 	}
 	defer t.mu.Unlock()
 	for o, r := range t.rankings {

@@ -234,7 +234,7 @@ func (t *totals) waitRoom(ctx context.Context, limit int64, share int) error {
 func (t *totals) freeze() (*Delta, Progress) {
 	frozen, next, behind := t.setAside()
 	for _, r := range behind {
-		t.catchUp(r, frozen)
+		t.raiseCeilings(r, frozen)
 	}
 	return frozen, next
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -24,13 +23,8 @@ func (b *bench) answers(t *testing.T, size int) (address string, used func() flo
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	cmd := exec.Command(self, address, strconv.Itoa(size))
-	cmd.Env = append(os.Environ(), yardstickVariable+"=answers")
+	cmd := yardstickCommand(t, "answers", address, strconv.Itoa(size))
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

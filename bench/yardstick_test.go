@@ -24,8 +24,8 @@ var yardsticks = map[string]func(args []string) error{
 	"answers":   runAnswers,
 }
 
-// yardstick runs one to its end.
-func (b *bench) yardstick(t *testing.T, name string, args ...string) (cpuSeconds, peakMiB float64) {
+// yardstickCommand is the harness again, to be run as a yardstick.
+func yardstickCommand(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -33,6 +33,13 @@ func (b *bench) yardstick(t *testing.T, name string, args ...string) (cpuSeconds
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), yardstickVariable+"="+name)
+	return cmd
+}
+
+// yardstick runs one to its end.
+func (b *bench) yardstick(t *testing.T, name string, args ...string) (cpuSeconds, peakMiB float64) {
+	t.Helper()
+	cmd := yardstickCommand(t, name, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
@@ -44,7 +51,8 @@ func (b *bench) yardstick(t *testing.T, name string, args ...string) (cpuSeconds
 	if len(fields) == 0 {
 		t.Fatalf("the yardstick %s said nothing", name)
 	}
-	if peakMiB, err = strconv.ParseFloat(string(fields[len(fields)-1]), 64); err != nil {
+	peakMiB, err := strconv.ParseFloat(string(fields[len(fields)-1]), 64)
+	if err != nil {
 		t.Fatalf("the yardstick %s said %q", name, out.Bytes())
 	}
 	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), peakMiB

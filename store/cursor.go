@@ -24,8 +24,8 @@ type cursor struct {
 // cursors keeps cursors from read to read, as long as nothing is applied: to
 // open one looks into all that is in memory and in the tables, and costs more
 // than a read by it. A cursor keeps the write buffers and files that it looks at,
-// so the idle ones are closed with each apply, behind each flush and compaction,
-// and where there is too little space.
+// so the idle ones are closed with each apply, behind each flush that was asked for
+// and each compaction, and where there is too little space.
 type cursors struct {
 	mu      sync.Mutex
 	commits uint64 // so far

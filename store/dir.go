@@ -183,7 +183,6 @@ func (d *Dir) openDatabase(partition int32, path string, open int, create bool) 
 		keys:   newKeyCount(),
 	}
 	p.seat.done = p.renewCursors
-	p.events.flushed = func() { go p.renewCursors() }
 	m := newMerger(d.opts.codec.newTotal, func(_ []byte, err error) {
 		if p.seat.isArmed() {
 			p.events.fatal(err.Error())

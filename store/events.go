@@ -33,8 +33,7 @@ type events struct {
 
 	background, stall throttle
 
-	low     func(pebble.LowDiskSpaceInfo) // little of the disk is free
-	flushed func()                        // a write buffer is on disk; nil for nothing
+	low func(pebble.LowDiskSpaceInfo) // little of the disk is free
 }
 
 func newEvents(log *slog.Logger, fatal func(reason string), low func(pebble.LowDiskSpaceInfo)) *events {
@@ -65,9 +64,6 @@ func (e *events) listener() *pebble.EventListener {
 		FlushEnd: func(info pebble.FlushInfo) {
 			if info.Err == nil {
 				e.fullAt.Store(0)
-			}
-			if e.flushed != nil {
-				e.flushed()
 			}
 		},
 		CompactionEnd: func(info pebble.CompactionInfo) {

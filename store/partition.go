@@ -139,8 +139,7 @@ func (p *Partition) gather(ctx context.Context, b *pebble.Batch, totals iter.Seq
 
 // CatchUp lets tables gather, up to half of those at which applies wait, before
 // they are compacted: each compaction writes most of a state anew, whatever is
-// added to it. Once it is over they are
-// compacted after the next Flush.
+// added to it. Once it is over they are compacted after the next Flush.
 func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
 
 // gatherTables holds compaction while the partition catches up. The goroutine
@@ -296,7 +295,6 @@ func (p *Partition) Flush() error {
 		return fmt.Errorf("flush partition %d: %w", p.number, aggregator.ErrClosing)
 	}
 	defer p.gate.leave()
-	defer p.cursors.renew() // where nothing is applied they would keep files for ever
 	if err := p.flush(); err != nil {
 		return err
 	}
@@ -317,6 +315,7 @@ func (p *Partition) flush() error {
 		return fmt.Errorf("flush partition %d: %w", p.number, err)
 	}
 	p.durable.Store(written)
+	p.cursors.renew() // they keep the write buffers
 	return nil
 }
 
