@@ -19,13 +19,14 @@ const lastApply = 8 * time.Second
 // closed.
 func (t *task) applyLoop(ctx context.Context) error {
 	store := t.totals.store
-	applies := time.NewTicker(t.p.options.ApplyInterval)
+	interval, turn := t.p.options.ApplyInterval, int(t.partition)%mostLate
+	applies := time.NewTimer(interval / mostLate * time.Duration(turn+1))
 	defer applies.Stop()
 	flushes := time.NewTicker(t.p.options.FlushInterval)
 	defer flushes.Stop()
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
-	late := 0 // applies that were due and not made
+	due := 0 // applies so far, made or not
 	// An apply that is under way when ctx ends has as long as the last one.
 	applying, cancel := outlasting(ctx, lastApply)
 	defer cancel()
@@ -45,10 +46,10 @@ func (t *task) applyLoop(ctx context.Context) error {
 			err = t.apply(applying, store)
 			close(done)
 		case <-applies.C:
-			if late++; late < mostLate && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
+			applies.Reset(interval)
+			if due++; due%mostLate != turn && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
 				continue
 			}
-			late = 0
 			err = t.apply(applying, store)
 		case <-looks.C:
 			t.vouch(ctx)
@@ -68,6 +69,8 @@ func (t *task) applyLoop(ctx context.Context) error {
 // mostLate is how many apply intervals pass between two applies of a partition
 // that catches up or whose stream is heavy, manyRecords an interval, unless
 // memory calls for one before: keys come again, and each is then written once.
+// The partitions take turns: a read beside the applies of all of them would wait
+// for long.
 const (
 	mostLate    = 10
 	manyRecords = 20_000
@@ -80,14 +83,14 @@ func (t *task) catchingUp() bool {
 	return t.phase == CatchingUp
 }
 
-// apply writes the pending deltas. The order is what makes it exact: the bad
+// apply writes what is folded by now. The order is what makes it exact: the bad
 // records among them are stored first; then the topic is seen to be still the
 // one of the state, so that nothing of another topic gets in; then totals and
 // position go down in one batch.
 func (t *task) apply(ctx context.Context, store Store) error {
 	t.applying.Lock()
 	defer t.applying.Unlock()
-	for {
+	for end := t.totals.position(); ; {
 		delta, next := t.totals.freeze()
 		if delta == nil {
 			return nil
@@ -115,8 +118,8 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 		}
 		t.totals.thaw(next)
-		if another != nil {
-			return another
+		if another != nil || next.Position >= end {
+			return another // what came meanwhile is for the next apply
 		}
 	}
 }

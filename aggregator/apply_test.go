@@ -47,6 +47,49 @@ func TestHeavyStreamsAreAppliedSeldom(t *testing.T) {
 	}
 }
 
+// TestHeavyStreamsAreAppliedInTurns: of partitions whose streams are heavy, each
+// is applied once in ten intervals, and no two at the same time.
+func TestHeavyStreamsAreAppliedInTurns(t *testing.T) {
+	const partitions, rounds = 4, 2
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, partitions)
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Minute, 10_000_000
+		r.start(0, 1, 2, 3)
+		for p := range int32(partitions) {
+			r.until(p, "live", func(s PartitionStatus) bool { return s.State == Live })
+		}
+		began, flood := time.Now(), slices.Repeat([]string{sale(1, "1")}, manyRecords)
+		at, applies := make([]int64, partitions), make([]int, partitions)
+		for minute := range rounds * mostLate {
+			for p := range int32(partitions) {
+				r.log.produce(p, flood...)
+				r.caughtUp(p)
+			}
+			for time.Since(began) < time.Duration(minute+1)*time.Minute {
+				<-time.After(time.Second)
+				synctest.Wait()
+				applied := 0
+				for p := range at {
+					if position := r.stored(int32(p)); position != at[p] {
+						at[p] = position
+						applies[p]++
+						applied++
+					}
+				}
+				if applied > 1 {
+					t.Fatalf("%d partitions are applied after %s", applied, time.Since(began))
+				}
+			}
+		}
+		for p, n := range applies {
+			if n != rounds {
+				t.Errorf("partition %d was applied %d times in %d intervals, want %d", p, n, rounds*mostLate, rounds)
+			}
+		}
+		r.stop()
+	})
+}
+
 // TestO03StalledApplyIsGivenUp: an apply that waits when the process is told to
 // end may take as long as the last one does, which goes in; one that waits on is
 // given up, and what it held is folded again, once.

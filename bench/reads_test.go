@@ -83,7 +83,8 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		took, used := time.Since(began).Seconds(), svc.cpu()-at
 		s.add(figure{What: what + ": p99", Unit: "ms", Target: p99, Values: []float64{quantile(times, 0.99)}, Other: m.others(used),
 			Note: fmt.Sprintf("median %s ms, %s/s, %s", number(quantile(times, 0.5)), number(float64(len(times))/took), foldingAt((folded()-before)/took))})
-		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding", what, quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding)
+		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding, %.2f for the servers, %.2f for the harness", what,
+			quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding, (b.servers()-m.servers)/took, (own()-m.own)/took)
 		return times, used - folding*took
 	}
 	least := func(what string, workers int, pause time.Duration, like string, ask asker) (times []time.Duration, cpuSeconds float64) {
