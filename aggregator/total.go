@@ -3,6 +3,7 @@ package aggregator
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"tidemark/event"
 )
@@ -102,6 +103,26 @@ func readHead(encoded []byte) (flags uint64, rest []byte, err error) {
 // it came about.
 func (t *Total) Append(dst []byte) []byte {
 	return t.program.appendTotal(dst, &t.memory, t.row)
+}
+
+// appendSum appends the encoding of the sum of encoded totals, of which any may be
+// empty, and nothing where all are. Afterwards t is anything. It changes the order
+// of encoded.
+func (t *Total) appendSum(dst []byte, encoded ...[]byte) ([]byte, error) {
+	encoded = slices.DeleteFunc(encoded, func(e []byte) bool { return len(e) == 0 })
+	switch len(encoded) {
+	case 0:
+		return dst, nil
+	case 1:
+		return append(dst, encoded[0]...), nil
+	}
+	t.Reset()
+	for _, e := range encoded {
+		if err := t.Merge(e); err != nil {
+			return dst, err
+		}
+	}
+	return t.Append(dst), nil
 }
 
 // Duplicate says whether an encoded total came from more than one document.

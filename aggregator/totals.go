@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
 )
 
@@ -378,22 +377,9 @@ func (s sight) view() (v View, applied bool, err error) {
 
 // merge adds encoded totals, of which any may be empty; nil where all are.
 func (t *totals) merge(encoded ...[]byte) ([]byte, error) {
-	encoded = slices.DeleteFunc(encoded, func(e []byte) bool { return len(e) == 0 })
-	switch len(encoded) {
-	case 0:
-		return nil, nil
-	case 1:
-		return encoded[0], nil
-	}
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
-	sum.Reset()
-	for _, e := range encoded {
-		if err := sum.Merge(e); err != nil {
-			return nil, err
-		}
-	}
-	return sum.Append(nil), nil
+	return sum.appendSum(nil, encoded...)
 }
 
 // scan reads the first limit keys that are >= from and begin with prefix.
@@ -435,7 +421,9 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 	if applied {
 		pending[0] = nil
 	}
-	g := gathering{t: t, limit: limit, pending: pending}
+	sum := t.total.Get().(*Total)
+	defer t.total.Put(sum)
+	g := gathering{sum: sum, limit: limit, pending: pending, entries: make([]Entry, 0, min(limit, pageRoom))}
 	for key, total := range v.Scan(from) {
 		if !bytes.HasPrefix(key, prefix) {
 			break
@@ -450,13 +438,16 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 	return g.entries, s.position, err == nil, err
 }
 
+// pageRoom is how many entries a page has room for at first.
+const pageRoom = 256
+
 // gathering merges the store's keys with those that wait, in key order.
 type gathering struct {
-	t       *totals
+	sum     *Total
 	limit   int
 	pending [2][]Entry // of the frozen and the active delta, that are not in yet
 	entries []Entry
-	bytes   []byte // of the entries
+	arena
 }
 
 // add adds the keys that wait up to the store's next key, and that; nil is behind
@@ -483,11 +474,14 @@ func (g *gathering) add(key, total []byte) error {
 				g.pending[i] = p[1:]
 			}
 		}
-		sum, err := g.t.merge(parts[:]...)
-		if err != nil {
+		e := Entry{Key: g.copy(least)}
+		var err error
+		n := len(g.arena)
+		if g.arena, err = g.sum.appendSum(g.arena, parts[:]...); err != nil {
 			return err
 		}
-		g.entries = append(g.entries, Entry{g.copy(least), g.copy(sum)})
+		e.Total = g.arena[n:len(g.arena):len(g.arena)]
+		g.entries = append(g.entries, e)
 		if stored {
 			break
 		}
@@ -495,11 +489,15 @@ func (g *gathering) add(key, total []byte) error {
 	return nil
 }
 
-// copy keeps b beside what the other entries have.
-func (g *gathering) copy(b []byte) []byte {
-	n := len(g.bytes)
-	g.bytes = append(g.bytes, b...)
-	return g.bytes[n:len(g.bytes):len(g.bytes)]
+// arena is room for the bytes of many entries: what they have stays where it is
+// when it grows.
+type arena []byte
+
+// copy keeps b.
+func (a *arena) copy(b []byte) []byte {
+	n := len(*a)
+	*a = append(*a, b...)
+	return (*a)[n:len(*a):len(*a)]
 }
 
 // extend brings the indexes of the deltas up to date, for the look that follows.
@@ -522,11 +520,12 @@ func (t *totals) extend() {
 
 // collect copies entries that begin with prefix.
 func collect(from iter.Seq2[[]byte, []byte], prefix []byte) (entries []Entry) {
+	var a arena
 	for key, total := range from {
 		if !bytes.HasPrefix(key, prefix) {
 			break
 		}
-		entries = append(entries, Entry{bytes.Clone(key), bytes.Clone(total)})
+		entries = append(entries, Entry{a.copy(key), a.copy(total)})
 	}
 	return entries
 }

@@ -59,8 +59,9 @@ const (
 )
 
 // ask puts a question to the owners of all partitions, each member once and
-// all at the same time, or to this member alone. Its error is one of this
-// member; what others cannot say is noted in what is gathered.
+// all at the same time, or to this member alone. Others have as long as a request
+// may work, and what the question waits. Its error is one of this member; what
+// others cannot say is noted in what is gathered.
 func (s *Server) ask(ctx context.Context, localOnly bool, q question) (*gathered, error) {
 	view := s.group.View()
 	s.knowledge.heed(&view)
@@ -126,7 +127,11 @@ type reply struct {
 }
 
 func (s *Server) askAll(ctx context.Context, g *gathered, view *View, of map[string][]int32, q question) error {
-	asking, cancel := context.WithCancel(ctx)
+	limit := workLimit
+	if read, ok := q.(readQuestion); ok {
+		limit += read.Wait
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	defer cancel()
@@ -137,7 +142,7 @@ func (s *Server) askAll(ctx context.Context, g *gathered, view *View, of map[str
 			to = s.peers.source(view, member)
 		}
 		asked.Go(func() {
-			a, err := q.put(asking, to, partitions)
+			a, err := q.put(ctx, to, partitions)
 			replies <- reply{member, a, err}
 		})
 	}

@@ -63,9 +63,13 @@ func (l *local) Read(ctx context.Context, of []int32, q readQuestion) (answer, e
 	if h.partitions == 0 {
 		return a, nil
 	}
+	late := time.Now().Add(workLimit) // a timer for each read would cost more than some reads
 	for _, key := range q.Keys {
 		if err := ctx.Err(); err != nil {
 			return answer{}, err
+		}
+		if time.Now().After(late) {
+			return answer{}, context.DeadlineExceeded
 		}
 		at := h.places(key)
 		var readings []reading
@@ -167,10 +171,10 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 	defer release(l.pages)
 	a, h := l.begin(of)
 	var streams []*stream
+	share := chunkSize(q.Limit, len(a.Standings))
 	for i := range a.Standings {
 		streams = append(streams, &stream{
-			partition: a.Standings[i].Partition, from: q.From, more: true,
-			chunk: chunkSize(q.Limit, len(a.Standings)),
+			partition: a.Standings[i].Partition, from: q.From, more: true, share: share, chunk: share,
 		})
 	}
 	read := func(s *stream) error {
@@ -185,7 +189,11 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 		return nil
 	}
 	total, size := l.program.NewTotal(), 0
-	var merged []byte
+	var (
+		parts  [][]byte
+		merged []byte
+		marks  []mark // of all items
+	)
 	for len(a.Items) < q.Limit && size < maxPageBytes {
 		head, err := fill(streams, read)
 		if errors.Is(err, errGone) {
@@ -201,15 +209,18 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 		}
 		it := item{Key: head.Key}
 		at := h.places(it.Key)
-		var parts [][]byte
+		parts = parts[:0]
+		first := len(marks)
 		for _, s := range streams {
-			if h.may(s.partition, &at) || s.has(it.Key) {
-				it.Marks = append(it.Marks, mark{s.partition, s.position})
-			}
-			if s.has(it.Key) {
+			has := s.has(it.Key)
+			if has {
 				parts = append(parts, s.pop())
 			}
+			if has || h.may(s.partition, &at) {
+				marks = append(marks, mark{s.partition, s.position})
+			}
 		}
+		it.Marks = marks[first:len(marks):len(marks)]
 		if it.Total = parts[0]; len(parts) > 1 {
 			if merged, err = merge(total, merged[:0], parts); err != nil {
 				return answer{}, fmt.Errorf("merge the totals of a key: %w", err)

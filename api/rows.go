@@ -149,8 +149,6 @@ func (s *Server) readKeys(ctx context.Context, keys [][]byte, opts *readOptions)
 		ctx, unbind = s.drain.bind(ctx)
 		defer unbind()
 	}
-	ctx, cancel := context.WithTimeout(ctx, workLimit+q.Wait)
-	defer cancel()
 	g, err := s.ask(ctx, opts.local, q)
 	if err != nil && len(opts.min) > 0 && s.drain.hasBegun() {
 		return nil, errDraining()

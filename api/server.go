@@ -117,11 +117,10 @@ func New(program *aggregator.Program, reader Reader, group Group, opts Options) 
 	for _, k := range program.Query().Keys {
 		s.columns = append(s.columns, k.Name)
 	}
-	// Folding keeps its pace: pages take at most half of the processors, one at
-	// least.
+	// Folding goes on: pages take all processors but one, and one at least.
 	s.local = &local{
 		program: program, reader: reader, group: group, knowledge: s.knowledge,
-		pages: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		pages: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1)),
 	}
 	var first string
 	for i, t := range opts.Tokens {

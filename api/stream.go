@@ -14,7 +14,8 @@ type stream struct {
 	partition int32
 	from      []byte // first key not yet read
 	more      bool   // keys may follow the entries
-	chunk     int
+	share     int    // the first chunk
+	chunk     int    // the next
 	entries   []aggregator.Entry
 
 	read     bool  // a chunk has been read: what follows is as of the last
@@ -29,11 +30,12 @@ type stream struct {
 // errGone says that the partition of some stream went away.
 var errGone = errors.New("a partition went away")
 
-// chunkSize is how many keys to read at once from each of n partitions for a
-// page of limit keys: its share, and some, so that a second read is rare.
+// chunkSize is how many keys to read at first from each of n partitions for a
+// page of limit keys: its share and some, so that few need more, which come in
+// small chunks at first.
 func chunkSize(limit, n int) int {
 	share := float64(limit) / float64(max(n, 1))
-	return min(limit, int(share+4*math.Sqrt(share))+8) + 1
+	return min(limit, int(share+2*math.Sqrt(share))+4) + 1
 }
 
 // take takes in the next chunk.
@@ -44,8 +46,8 @@ func (s *stream) take(page *aggregator.Page) {
 	} else {
 		s.more = false
 	}
-	if !s.read {
-		s.first = page.Position
+	if s.chunk = min(2*s.chunk, s.share); !s.read {
+		s.first, s.chunk = page.Position, s.share/4+1
 	}
 	s.read, s.position, s.answers, s.state, s.reason = true, page.Position, page.Answers, page.State, page.Reason
 }

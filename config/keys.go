@@ -112,7 +112,7 @@ var keys = []key{
 	{"state/dir", fileKind(), "./tidemark-data", "",
 		"The folder of the state, one directory in it for each partition."},
 	{"state/memory", size(16<<20, math.MaxInt64), "512MiB", "bytes",
-		"What the process may take, about: a quarter is for the caches and write buffers of all partitions, half for totals that are folded and wait for their apply, the rest for what the network and the collector hold."},
+		"What the process may take, about: three sixteenths are for the caches and write buffers of all partitions, seven for totals that are folded and wait for their apply, the rest for what the network and the collector hold."},
 	{"state/min_free", size(0, math.MaxInt64), "256MiB", "bytes",
 		"Below this much free disk folding stops, and no restore begins that would end below it; reads go on, and both resume by themselves."},
 	{"state/apply_records", whole(1, math.MaxInt32), "1000000", "records",

@@ -31,13 +31,13 @@ func flushInterval(apply time.Duration) time.Duration {
 	return min(max(15*apply, time.Second), 30*time.Second)
 }
 
-// state.memory is divided so that the process keeps to about all of it: a quarter
-// is for caches and write buffers, and half for totals that are folded and not
-// applied yet, since what a catch-up holds in memory is written once. What the
-// network holds and what waits for the collector take the rest.
-func storeMemory(memory int64) int64 { return max(memory/4, leastMemory) }
+// state.memory is divided so that the process keeps to about all of it: three
+// sixteenths are for caches and write buffers, and seven for totals that are
+// folded and not applied yet, since what a catch-up holds in memory is written
+// once. What the network holds and what waits for the collector take the rest.
+func storeMemory(memory int64) int64 { return max(memory/16*3, leastMemory) }
 
-func pendingMemory(memory int64) int { return int(memory / 2) }
+func pendingMemory(memory int64) int { return int(memory / 16 * 7) }
 
 // seedMemory is for a state that a history is written into: nothing is folded
 // meanwhile.
