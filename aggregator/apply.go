@@ -19,10 +19,9 @@ const lastApply = 8 * time.Second
 // closed.
 func (t *task) applyLoop(ctx context.Context) error {
 	store := t.totals.store
-	interval, turn := t.p.options.ApplyInterval, int(t.partition)%mostLate
-	applies := time.NewTimer(interval / mostLate * time.Duration(turn+1))
+	applies := time.NewTimer(t.first(t.p.options.ApplyInterval))
 	defer applies.Stop()
-	flushes := time.NewTicker(t.p.options.FlushInterval)
+	flushes := time.NewTimer(t.first(t.p.options.FlushInterval))
 	defer flushes.Stop()
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
@@ -46,14 +45,15 @@ func (t *task) applyLoop(ctx context.Context) error {
 			err = t.apply(applying, store)
 			close(done)
 		case <-applies.C:
-			applies.Reset(interval)
-			if due++; due%mostLate != turn && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
+			applies.Reset(t.p.options.ApplyInterval)
+			if due++; due%mostLate != t.turn() && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
 				continue
 			}
 			err = t.apply(applying, store)
 		case <-looks.C:
 			t.vouch(ctx)
 		case <-flushes.C:
+			flushes.Reset(t.p.options.FlushInterval)
 			crashpoint.Hit("flush")
 			if err = t.insist(ctx, holdSpace, store.Flush); err != nil {
 				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
@@ -69,12 +69,20 @@ func (t *task) applyLoop(ctx context.Context) error {
 // mostLate is how many apply intervals pass between two applies of a partition
 // that catches up or whose stream is heavy, manyRecords an interval, unless
 // memory calls for one before: keys come again, and each is then written once.
-// The partitions take turns: a read beside the applies of all of them would wait
-// for long.
 const (
 	mostLate    = 10
 	manyRecords = 20_000
 )
+
+// turn says when in a round of mostLate the partition applies, flushes and
+// publishes: a read beside what all of them do at once would wait for long.
+func (t *task) turn() int { return int(t.partition) % mostLate }
+
+// first is when the partition does for the first time what it does at each
+// interval.
+func (t *task) first(interval time.Duration) time.Duration {
+	return interval / mostLate * time.Duration(t.turn()+1)
+}
 
 // catchingUp says whether the partition has not reached the end of the log yet.
 func (t *task) catchingUp() bool {

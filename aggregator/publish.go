@@ -23,14 +23,15 @@ const (
 // Its error is ErrFenced: another member has taken the partition. Whatever else
 // goes wrong is logged, and tried again the next time: folding goes on.
 func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) error {
-	tick := time.NewTicker(t.p.options.SnapshotInterval)
-	defer tick.Stop()
+	due := time.NewTimer(t.first(t.p.options.SnapshotInterval))
+	defer due.Stop()
 	for {
 		var asked chan error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-due.C:
+			due.Reset(t.p.options.SnapshotInterval)
 		case asked = <-t.asks:
 			t.settle(ctx)
 		}
