@@ -14,10 +14,11 @@ import (
 const lastApply = 8 * time.Second
 
 // applyLoop applies what was folded, after enough records or time, and makes
-// it durable now and then. When ctx ends it applies the rest; what does not go in
+// it durable now and then. When ctx ends it applies the rest, once folded is
+// closed: a batch that is being folded is folded to its end. What does not go in
 // then stays to be seen, since answers must not go back, until the totals are
 // closed.
-func (t *task) applyLoop(ctx context.Context) error {
+func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 	store := t.totals.store
 	applies := time.NewTimer(t.first(t.p.options.ApplyInterval))
 	defer applies.Stop()
@@ -33,6 +34,7 @@ func (t *task) applyLoop(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
+			<-folded
 			err := t.apply(applying, store)
 			if err != nil && (applying.Err() != nil || errors.Is(err, errUnsent)) {
 				t.log.Warn("the rest could not be applied; it will be folded again", "err", err, "after", lastApply)

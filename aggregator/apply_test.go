@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -186,4 +187,57 @@ func TestLettingGoKeepsAnswers(t *testing.T) {
 		r.expect(0, "1", `{"userId":1,"sales":3,"revenue":3}`)
 		r.stop()
 	})
+}
+
+// TestLastApplyTakesAllThatIsFolded: folding that is in the middle of a batch when
+// the process is told to end folds it to its end, and the last apply comes after
+// that: nothing is folded again, no letter sent twice.
+func TestLastApplyTakesAllThatIsFolded(t *testing.T) {
+	const records = 4 * foldSlice
+	r := newRig(t, 1)
+	r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 10*records
+	sending, goOn := make(chan struct{}), make(chan struct{})
+	r.letters.takes = func() error {
+		close(sending)
+		<-goOn
+		return nil
+	}
+	r.letters.refuses = errors.New("not yet") // an apply that has begun waits here
+	r.log.produce(0, append([]string{`{"userId":`}, slices.Repeat([]string{sale(1, "1")}, records-1)...)...)
+	r.start(0)
+	<-sending
+	totals := r.p.tasks[0].totals
+	r.cancel()
+	for deadline := time.After(100 * time.Millisecond); ; {
+		totals.mu.Lock()
+		begun := totals.frozen != nil
+		totals.mu.Unlock()
+		select {
+		case <-deadline:
+			begun = true // or it waits for folding
+		case <-time.After(time.Millisecond):
+		}
+		if begun {
+			break
+		}
+	}
+	close(goOn)
+	r.until(0, "folded", func(s PartitionStatus) bool { return s.Position == records })
+	r.letters.mu.Lock()
+	r.letters.refuses = nil
+	r.letters.mu.Unlock()
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if at := r.stored(0); at != records {
+		t.Errorf("the state is at %d, and was folded to %d", at, records)
+	}
+	r.letters.takes = nil
+	r.start(0)
+	r.caughtUp(0)
+	r.expect(0, "1", `{"userId":1,"sales":1023,"revenue":1023}`)
+	r.stop()
+	if n := len(r.letters.sent); n != 1 {
+		t.Errorf("%d letters were sent, want 1", n)
+	}
 }

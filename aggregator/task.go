@@ -200,6 +200,7 @@ func (t *task) work(ctx context.Context, store Store) error {
 	defer cancel()
 	defer context.AfterFunc(folding, t.totals.wake)()
 
+	folded := make(chan struct{}) // closed once no more is folded
 	others := make(chan error, 2)
 	beside := func(loop func(context.Context) error) {
 		go func() {
@@ -208,9 +209,10 @@ func (t *task) work(ctx context.Context, store Store) error {
 			others <- err
 		}()
 	}
-	beside(t.applyLoop)
+	beside(func(ctx context.Context) error { return t.applyLoop(ctx, folded) })
 	beside(func(ctx context.Context) error { return t.publishLoop(ctx, owner, store) })
 	err := t.foldLoop(folding, store)
+	close(folded)
 	if errors.Is(err, errPaused) {
 		<-folding.Done() // what was folded is applied all the same
 	}
