@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,5 +321,31 @@ func TestCursors(t *testing.T) {
 		if got := p.cursor(nil); p.err != nil || string(got) != key+"\x00" {
 			t.Errorf("%q: got %q, %v", key, got, p.err)
 		}
+	}
+}
+
+// TestTopRowsHoldNoPages: what is kept of a page for a top list shares no memory
+// with it: the items of a page share theirs, and one of them would hold all.
+func TestTopRowsHoldNoPages(t *testing.T) {
+	m := service(t, salesQuery, 6, 1, Options{})[0]
+	for i := range 50 {
+		for p := range int32(6) { // in all partitions: keys must be looked through
+			m.reader.fold(p, sale(fmt.Sprintf(`"u%03d"`, i), "1"))
+		}
+	}
+	page, err := m.server.local.Scan(t.Context(), []int32{0, 1, 2, 3, 4, 5}, scanQuestion{Limit: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := aggregator.NewLeaders[item](aggregator.Order{Column: 2}, 1)
+	if err := offer(top, m.server.program.NewTotal(), &page.Items[0], 2); err != nil {
+		t.Fatal(err)
+	}
+	kept, of := items(top)[0], page.Items[0]
+	if !reflect.DeepEqual(kept, of) || len(of.Marks) != 6 {
+		t.Fatalf("kept is %+v of %+v", kept, of)
+	}
+	if &kept.Key[0] == &of.Key[0] || &kept.Total[0] == &of.Total[0] || &kept.Marks[0] == &of.Marks[0] {
+		t.Error("a row that is kept shares memory with its page")
 	}
 }

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tidemark/aggregator"
@@ -303,4 +305,42 @@ func TestBadParameters(t *testing.T) {
 			t.Errorf("%s: no detail", path)
 		}
 	}
+}
+
+// TestLongBatchIsBusy: a member that reads its own keys for longer than a request
+// may work says so, once the key in hand is read, and reads no more of them.
+func TestLongBatchIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		program := compile(t, salesQuery)
+		reader := newReader(t, program)
+		reader.own(0, 1)
+		group := &fakeGroup{view: View{Member: "a", Assigned: true, Partitions: 1, Members: []Member{{ID: "a", Partitions: []int32{0}}}}}
+		s, err := New(program, reader, group, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		reader.fold(0, sale(`"a"`, "1"))
+		const each = 3 * time.Second
+		reads := 0
+		reader.setHook(&reader.getting, func(context.Context, int32) error {
+			reads++
+			<-time.After(each)
+			return nil
+		})
+		began := time.Now()
+		w := newRecorder()
+		body := strings.NewReader(`{"keys":["a","b","c","d","e","f","g","h"]}`)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/aggregates:batchGet", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ServeHTTP(w, r)
+		if w.Code != 503 || !strings.Contains(w.Body.String(), typeBusy) {
+			t.Errorf("got %d: %s", w.Code, w.Body)
+		}
+		if took := time.Since(began); took > workLimit+each || reads > 4 {
+			t.Errorf("%d keys were read, in %v", reads, took)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,13 +74,17 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 	return a, nil
 }
 
-// offer offers an item to the first of an order by column; total is scratch.
+// offer offers an item to the first of an order by column; total is scratch. What
+// is kept of it is copied: it shares its room with all the items of its page.
 func offer(top *aggregator.Leaders[item], total *aggregator.Total, it *item, column int) error {
 	total.Reset()
 	if err := total.Merge(it.Total); err != nil {
 		return fmt.Errorf("read the total of a key: %w", err)
 	}
-	top.Offer(total.Value(column, it.Key), it.Key, *it)
+	value := total.Value(column, it.Key)
+	if top.Takes(&value, it.Key) {
+		top.Offer(value, it.Key, item{bytes.Clone(it.Key), bytes.Clone(it.Total), slices.Clone(it.Marks)})
+	}
 	return nil
 }
 
