@@ -20,9 +20,9 @@ const lastApply = 8 * time.Second
 // closed.
 func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 	store := t.totals.store
-	applies := time.NewTimer(t.first(t.p.options.ApplyInterval))
+	applies := t.rota(t.p.options.ApplyInterval, mostLate)
 	defer applies.Stop()
-	flushes := time.NewTimer(t.first(t.p.options.FlushInterval))
+	flushes := t.rota(t.p.options.FlushInterval, 1)
 	defer flushes.Stop()
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
@@ -47,7 +47,7 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 			err = t.apply(applying, store)
 			close(done)
 		case <-applies.C:
-			applies.Reset(t.p.options.ApplyInterval)
+			applies.again()
 			if due++; due%mostLate != t.turn() && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
 				continue
 			}
@@ -55,7 +55,7 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 		case <-looks.C:
 			t.vouch(ctx)
 		case <-flushes.C:
-			flushes.Reset(t.p.options.FlushInterval)
+			flushes.again()
 			crashpoint.Hit("flush")
 			if err = t.insist(ctx, holdSpace, store.Flush); err != nil {
 				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
@@ -75,16 +75,6 @@ const (
 	mostLate    = 10
 	manyRecords = 20_000
 )
-
-// turn says when in a round of mostLate the partition applies, flushes and
-// publishes: a read beside what all of them do at once would wait for long.
-func (t *task) turn() int { return int(t.partition) % mostLate }
-
-// first is when the partition does for the first time what it does at each
-// interval.
-func (t *task) first(interval time.Duration) time.Duration {
-	return interval / mostLate * time.Duration(t.turn()+1)
-}
 
 // catchingUp says whether the partition has not reached the end of the log yet.
 func (t *task) catchingUp() bool {

@@ -241,3 +241,74 @@ func TestLastApplyTakesAllThatIsFolded(t *testing.T) {
 		t.Errorf("%d letters were sent, want 1", n)
 	}
 }
+
+// TestFoldingWaitsForAnApplyThatIsLate: while the state is being made durable
+// nothing is applied, and what is folded meanwhile takes no more memory than
+// beside an apply; then folding goes on.
+func TestFoldingWaitsForAnApplyThatIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const few, many = 50, 10_000
+		r := newRig(t, 1)
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords, r.tuning.FlushInterval = 24*time.Hour, few, time.Minute
+		r.log.batches = func(n int) int { return min(n, few/5) }
+		flushes := make(chan struct{})
+		r.states.flushes = flushes
+		r.start(0)
+		r.caughtUp(0)
+		<-time.After(2 * r.tuning.FlushInterval)
+		r.log.produce(0, slices.Repeat([]string{sale(1, "1")}, many)...)
+		synctest.Wait()
+		if n := r.p.tasks[0].totals.position(); n < few || n > 2*few+few/5 {
+			t.Errorf("%d records are folded while none can be applied", n)
+		}
+		r.states.mu.Lock()
+		r.states.flushes = nil
+		r.states.mu.Unlock()
+		close(flushes)
+		r.caughtUp(0)
+		r.expect(0, "1", `{"userId":1,"sales":10000,"revenue":10000}`)
+		r.stop()
+	})
+}
+
+// TestTurnsStayApart: an apply that takes longer than an interval moves no turn:
+// the next comes ten intervals after it began.
+func TestTurnsStayApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = time.Minute
+		r := newRig(t, 1)
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords = interval, 10_000_000
+		r.start(0)
+		r.until(0, "live", func(s PartitionStatus) bool { return s.State == Live })
+		flood := slices.Repeat([]string{sale(1, "1")}, 2*manyRecords)
+		applied := func() time.Time {
+			for at := r.stored(0); ; {
+				<-time.After(time.Second)
+				synctest.Wait()
+				if r.stored(0) != at {
+					return time.Now()
+				}
+			}
+		}
+		r.log.produce(0, flood...)
+		began := applied()
+		for _, takes := range []time.Duration{interval / 2, 3 * interval / 2, 5 * interval / 2, 25 * interval} {
+			stalled := make(chan struct{})
+			r.states.mu.Lock()
+			r.states.stalled = stalled
+			r.states.mu.Unlock()
+			r.log.produce(0, flood...)
+			<-time.After(mostLate*interval + takes - time.Since(began)%(mostLate*interval))
+			r.states.mu.Lock()
+			r.states.stalled = nil
+			r.states.mu.Unlock()
+			close(stalled)
+			applied()
+			r.log.produce(0, flood...)
+			if off := applied().Sub(began) % (mostLate * interval); off > time.Second {
+				t.Errorf("after an apply that took %v the next is %v behind its turn", takes, off)
+			}
+		}
+		r.stop()
+	})
+}

@@ -149,6 +149,7 @@ type memStates struct {
 	full    bool // nothing becomes durable
 	failing error
 	stalled chan struct{} // an apply waits for it, where not nil
+	flushes chan struct{} // a flush waits for it, where not nil
 	applied chan struct{} // gets a token for each apply, where not nil
 	scanned func()        // called in a scan, at its first key, where not nil
 }
@@ -352,6 +353,12 @@ func (s *memStore) Bytes() int64 { return s.Keys() * 50 }
 func (s *memStore) CatchUp(bool) {}
 
 func (s *memStore) Flush() error {
+	s.m.mu.Lock()
+	flushes := s.m.flushes
+	s.m.mu.Unlock()
+	if flushes != nil {
+		<-flushes
+	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	return s.flush()

@@ -157,6 +157,7 @@ func (t *task) reached(position int64) {
 func (t *task) follow(ctx context.Context, decoder *Decoder, position int64) error {
 	feed := t.p.source.Open(t.partition, position)
 	defer feed.Close()
+	wanted := func() bool { return len(t.kick) > 0 }
 	for {
 		batch, err := feed.Next(ctx)
 		if err != nil {
@@ -164,7 +165,7 @@ func (t *task) follow(ctx context.Context, decoder *Decoder, position int64) err
 		}
 		t.wait("")
 		share := t.p.pendingShare()
-		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords), share); err != nil {
+		if err := t.totals.waitRoom(ctx, 2*int64(t.p.options.ApplyRecords), share, wanted); err != nil {
 			return err
 		}
 		began := time.Now()

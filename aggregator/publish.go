@@ -23,7 +23,7 @@ const (
 // Its error is ErrFenced: another member has taken the partition. Whatever else
 // goes wrong is logged, and tried again the next time: folding goes on.
 func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) error {
-	due := time.NewTimer(t.first(t.p.options.SnapshotInterval))
+	due := t.rota(t.p.options.SnapshotInterval, 1)
 	defer due.Stop()
 	for {
 		var asked chan error
@@ -31,7 +31,7 @@ func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) er
 		case <-ctx.Done():
 			return nil
 		case <-due.C:
-			due.Reset(t.p.options.SnapshotInterval)
+			due.again()
 		case asked = <-t.asks:
 			t.settle(ctx)
 		}

@@ -217,11 +217,12 @@ func (t *totals) stop(stopped bool) {
 
 // waitRoom waits until the active delta may take more: folding is not stopped,
 // and the delta holds fewer than limit records, in less than share bytes, or
-// none is being applied.
-func (t *totals) waitRoom(ctx context.Context, limit int64, share int) error {
+// none is being applied and none is wanted to be. Who wants one wants it until
+// it begins, with freeze.
+func (t *totals) waitRoom(ctx context.Context, limit int64, share int, wanted func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ctx.Err() == nil && (t.stopped || t.frozen != nil && t.active.fills(limit, share)) {
+	for ctx.Err() == nil && (t.stopped || (t.frozen != nil || wanted()) && t.active.fills(limit, share)) {
 		t.room.Wait()
 	}
 	return ctx.Err()
@@ -242,6 +243,7 @@ func (t *totals) freeze() (*Delta, Progress) {
 func (t *totals) setAside() (frozen *Delta, next Progress, behind []*ranking) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.room.Broadcast()
 	if t.frozen == nil {
 		if t.active.First == t.active.Next {
 			return nil, t.progress, nil
