@@ -6,9 +6,10 @@ import "time"
 // publishes: a read beside what all of them do at once would wait for long.
 func (t *task) turn() int { return int(t.partition) % mostLate }
 
-// rota is a timer for what a partition does at each interval, in its turn. It goes
-// by the clock: what takes long moves no turn. C has a time for each interval, but
-// for whole rounds of them that were missed. One goroutine.
+// rota is a timer for what a partition does at each interval, in its turn: for the
+// first time after one interval to two. It goes by the clock: what takes long moves
+// no turn. C has a time for each interval, but for whole rounds of them that were
+// missed. One goroutine.
 type rota struct {
 	*time.Timer
 	next     time.Time
@@ -18,7 +19,7 @@ type rota struct {
 
 // rota begins one; it needs a Stop.
 func (t *task) rota(interval time.Duration, round int) *rota {
-	first := interval / mostLate * time.Duration(t.turn()+1)
+	first := interval + interval/mostLate*time.Duration(t.turn())
 	return &rota{time.NewTimer(first), time.Now().Add(first), interval, time.Duration(round)}
 }
 
