@@ -105,10 +105,11 @@ func (t *Total) Append(dst []byte) []byte {
 	return t.program.appendTotal(dst, &t.memory, t.row)
 }
 
-// appendSum appends the encoding of the sum of encoded totals, of which any may be
-// empty, and nothing where all are. Afterwards t is anything. It changes the order
-// of encoded.
-func (t *Total) appendSum(dst []byte, encoded ...[]byte) ([]byte, error) {
+// AppendSum appends the encoding of the sum of encoded totals, of which any may be
+// empty, and nothing where all are. t is where it is summed up: it may hold
+// anything before, and does afterwards. The slice of those given is used up. Errors
+// are as with Merge.
+func (t *Total) AppendSum(dst []byte, encoded ...[]byte) ([]byte, error) {
 	encoded = slices.DeleteFunc(encoded, func(e []byte) bool { return len(e) == 0 })
 	switch len(encoded) {
 	case 0:

@@ -381,7 +381,7 @@ func (s sight) view() (v View, applied bool, err error) {
 func (t *totals) merge(encoded ...[]byte) ([]byte, error) {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
-	return sum.appendSum(nil, encoded...)
+	return sum.AppendSum(nil, encoded...)
 }
 
 // scan reads the first limit keys that are >= from and begin with prefix.
@@ -479,7 +479,7 @@ func (g *gathering) add(key, total []byte) error {
 		e := Entry{Key: g.copy(least)}
 		var err error
 		n := len(g.arena)
-		if g.arena, err = g.sum.appendSum(g.arena, parts[:]...); err != nil {
+		if g.arena, err = g.sum.AppendSum(g.arena, parts[:]...); err != nil {
 			return err
 		}
 		e.Total = g.arena[n:len(g.arena):len(g.arena)]

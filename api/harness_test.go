@@ -33,6 +33,21 @@ type member struct {
 	token   string // shown with each request, where set
 }
 
+// alone is a server without a listener, for bubbles: its one member owns the one
+// partition. The caller closes it.
+func alone(t *testing.T) (*Server, *fakeReader) {
+	t.Helper()
+	program := compile(t, salesQuery)
+	reader := newReader(t, program)
+	reader.own(0, 1)
+	group := &fakeGroup{view: View{Member: "a", Assigned: true, Partitions: 1, Members: []Member{{ID: "a", Partitions: []int32{0}}}}}
+	s, err := New(program, reader, group, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, reader
+}
+
 // service starts members that own partitions round robin. Partition p is with
 // member p % members.
 func service(t testing.TB, sql string, partitions int32, members int, opts Options) []*member {

@@ -261,14 +261,7 @@ func TestClosingPartitionIsNoShortList(t *testing.T) {
 
 func TestQ08ScansAreFewAndBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		program := compile(t, salesQuery)
-		reader := newReader(t, program)
-		reader.own(0, 1)
-		group := &fakeGroup{view: View{Member: "a", Assigned: true, Partitions: 1, Members: []Member{{ID: "a", Partitions: []int32{0}}}}}
-		s, err := New(program, reader, group, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, reader := alone(t)
 		running, most := 0, 0
 		var count = make(chan struct{}, 1)
 		reader.setHook(&reader.scanning, func(ctx context.Context, _ int32) error {

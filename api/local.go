@@ -222,7 +222,7 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 		}
 		it.Marks = marks[first:len(marks):len(marks)]
 		if it.Total = parts[0]; len(parts) > 1 {
-			if merged, err = merge(total, merged[:0], parts); err != nil {
+			if merged, err = total.AppendSum(merged[:0], parts...); err != nil {
 				return answer{}, fmt.Errorf("merge the totals of a key: %w", err)
 			}
 			it.Total = bytes.Clone(merged)
@@ -253,17 +253,6 @@ func keep(standings []standing, streams []*stream) []standing {
 		out = append(out, st)
 	}
 	return out
-}
-
-// merge merges encoded totals and appends the encoding of the sum to dst.
-func merge(t *aggregator.Total, dst []byte, parts [][]byte) ([]byte, error) {
-	t.Reset()
-	for _, p := range parts {
-		if err := t.Merge(p); err != nil {
-			return dst, err
-		}
-	}
-	return t.Append(dst), nil
 }
 
 // acquire takes a slot, waiting for one as long as ctx allows.

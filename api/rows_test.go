@@ -311,14 +311,7 @@ func TestBadParameters(t *testing.T) {
 // may work says so, once the key in hand is read, and reads no more of them.
 func TestLongBatchIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		program := compile(t, salesQuery)
-		reader := newReader(t, program)
-		reader.own(0, 1)
-		group := &fakeGroup{view: View{Member: "a", Assigned: true, Partitions: 1, Members: []Member{{ID: "a", Partitions: []int32{0}}}}}
-		s, err := New(program, reader, group, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, reader := alone(t)
 		defer s.Close()
 		reader.fold(0, sale(`"a"`, "1"))
 		const each = 3 * time.Second

@@ -120,7 +120,7 @@ func mergeItems(program *aggregator.Program, lists []answer, limit int) (items [
 			}
 		}
 		if it.Total = parts[0]; len(parts) > 1 {
-			if it.Total, err = merge(total, nil, parts); err != nil {
+			if it.Total, err = total.AppendSum(nil, parts...); err != nil {
 				return nil, false, err
 			}
 		}

@@ -99,14 +99,7 @@ func passed(t *testing.T, d time.Duration) {
 // has comments.
 func TestWatchCoalescesAndComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		program := compile(t, salesQuery)
-		reader := newReader(t, program)
-		reader.own(0, 1)
-		group := &fakeGroup{view: View{Member: "a", Assigned: true, Partitions: 1, Members: []Member{{ID: "a", Partitions: []int32{0}}}}}
-		s, err := New(program, reader, group, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, reader := alone(t)
 		w := newRecorder()
 		ended := make(chan struct{})
 		go func() {
