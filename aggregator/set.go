@@ -191,7 +191,7 @@ func (s collectSet) read(src []byte, o *operand) (rest []byte, err error) {
 }
 
 // skip passes over what read reads.
-func (collectSet) skip(src []byte, _ *operand) (rest []byte, err error) {
+func (collectSet) skip(src []byte) (rest []byte, err error) {
 	head, rest, err := readUvarint(src)
 	for n := head >> 1; err == nil && n > 0; n-- {
 		_, rest, err = readUvarint(rest)

@@ -45,12 +45,19 @@ func (d *Delta) Smallest(from []byte, limit int) iter.Seq2[[]byte, []byte] {
 		heads := make([][]entry, len(runs), len(runs)+1)
 		for i, run := range runs {
 			heads[i] = run[sort.Search(len(run), func(j int) bool {
+				if run[j].prefix != w0 { // no row is looked at: it is a cache miss
+					return run[j].prefix > w0
+				}
 				return d.compareTo(d.row(int(run[j].row)), from, w0, w1) >= 0
 			}):]
 		}
 		heads = append(heads, d.tail(rows, from, limit))
 		keys := d.rowKeys()
-		d.yield(keys.merge(heads, limit, func(row uint32) bool { return d.row(int(row))[rowFlags]&flagTouched != 0 }), yield)
+		wanted := func(row uint32) bool { return d.row(int(row))[rowFlags]&flagTouched != 0 }
+		if d.live == d.rows { // all are
+			wanted = func(uint32) bool { return true }
+		}
+		d.yield(keys.merge(heads, limit, wanted), yield)
 	}
 }
 

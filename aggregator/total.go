@@ -61,12 +61,14 @@ func (t *Total) only(encoded []byte, column int) error {
 	}
 	rest, err := t.mergeHead(encoded)
 	for i := 0; err == nil && i <= last; i++ {
-		read := t.program.columns[i].acc.read
-		if set, ok := t.program.columns[i].acc.(collectSet); ok && i < last {
-			read = set.skip
+		c := &t.program.columns[i]
+		if set, ok := c.acc.(collectSet); ok && i < last {
+			rest, err = set.skip(rest)
+		} else {
+			rest, err = c.acc.read(rest, &t.operand)
 		}
-		if rest, err = read(rest, &t.operand); err != nil {
-			return fmt.Errorf("read the encoded %s of a total: %w", t.program.columns[i].name, err)
+		if err != nil {
+			return fmt.Errorf("read the encoded %s of a total: %w", c.name, err)
 		}
 	}
 	if err != nil {
