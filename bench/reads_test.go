@@ -63,10 +63,12 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		return nil
 	}
 
-	// The share of folding in the CPU that reads take is measured first.
-	press(t, svc.address, 1, 100*time.Millisecond, b.span()/5, byKey)
+	// What a catch-up leaves is flushed, published and merged in the first minute: a
+	// service that has been live for longer is measured.
+	press(t, svc.address, 1, 100*time.Millisecond, time.Duration(b.size.Rest)*time.Second, byKey)
+	// The share of folding in the CPU that reads take, over a turn of all partitions.
 	began, at := time.Now(), svc.cpu()
-	press(t, svc.address, 1, time.Second, b.span(), byKey)
+	press(t, svc.address, 1, time.Second, 3*b.span(), byKey)
 	folding := (svc.cpu() - at) / time.Since(began).Seconds()
 
 	folded := func() float64 {
