@@ -14,19 +14,20 @@ import (
 const lastApply = 8 * time.Second
 
 // applyLoop applies what was folded, after enough records or time, and makes
-// it durable now and then. When ctx ends it applies the rest, once folded is
+// it durable now and then. While the partition catches up or its stream is heavy,
+// manyRecords an interval, time alone calls for an apply when it is to be made
+// durable: keys come again, and each is then written once. When ctx ends it applies the rest, once folded is
 // closed: a batch that is being folded is folded to its end. What does not go in
 // then stays to be seen, since answers must not go back, until the totals are
 // closed.
 func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 	store := t.totals.store
-	applies := t.rota(t.p.options.ApplyInterval, mostLate)
+	applies := t.rota(t.p.options.ApplyInterval, 0)
 	defer applies.Stop()
-	flushes := t.rota(t.p.options.FlushInterval, 1)
+	flushes := t.rota(t.p.options.FlushInterval, 0)
 	defer flushes.Stop()
 	looks := time.NewTicker(lookInterval)
 	defer looks.Stop()
-	due := 0 // applies so far, made or not
 	// An apply that is under way when ctx ends has as long as the last one.
 	applying, cancel := outlasting(ctx, lastApply)
 	defer cancel()
@@ -48,19 +49,16 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 			close(done)
 		case <-applies.C:
 			applies.again()
-			if due++; due%mostLate != t.turn() && (t.catchingUp() || t.totals.gathered() >= manyRecords) {
-				continue
+			if !t.catchingUp() && t.totals.gathered() < manyRecords {
+				err = t.apply(applying, store)
 			}
-			err = t.apply(applying, store)
 		case <-looks.C:
 			t.vouch(ctx)
 		case <-flushes.C:
 			flushes.again()
-			crashpoint.Hit("flush")
-			if err = t.insist(ctx, holdSpace, store.Flush); err != nil {
-				err = fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
+			if err = t.apply(applying, store); err == nil {
+				err = t.flush(ctx, store)
 			}
-			crashpoint.Hit("flushed")
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -68,13 +66,18 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 	}
 }
 
-// mostLate is how many apply intervals pass between two applies of a partition
-// that catches up or whose stream is heavy, manyRecords an interval, unless
-// memory calls for one before: keys come again, and each is then written once.
-const (
-	mostLate    = 10
-	manyRecords = 20_000
-)
+// manyRecords in an apply interval make a stream heavy.
+const manyRecords = 20_000
+
+// flush makes durable what is applied.
+func (t *task) flush(ctx context.Context, store Store) error {
+	crashpoint.Hit("flush")
+	if err := t.insist(ctx, holdSpace, store.Flush); err != nil {
+		return fmt.Errorf("flush the state of partition %d: %w", t.partition, err)
+	}
+	crashpoint.Hit("flushed")
+	return nil
+}
 
 // catchingUp says whether the partition has not reached the end of the log yet.
 func (t *task) catchingUp() bool {

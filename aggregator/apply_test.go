@@ -9,21 +9,21 @@ import (
 )
 
 // TestHeavyStreamsAreAppliedSeldom: what a light stream brings goes down with
-// the next interval, what a heavy one brings after ten, with all that came
-// meanwhile; either is visible at once.
+// the next interval, what a heavy one brings with the next flush; either is
+// visible at once.
 func TestHeavyStreamsAreAppliedSeldom(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records int
-		after   int // intervals
+		after   int // minutes
 	}{
 		{"light", manyRecords - 1, 1},
-		{"heavy", manyRecords, mostLate},
+		{"heavy", manyRecords, 15},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, 1)
-				r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Minute, 1_000_000
+				r.tuning.ApplyInterval, r.tuning.ApplyRecords, r.tuning.FlushInterval = time.Minute, 1_000_000, 15*time.Minute
 				r.start(0)
 				r.until(0, "live", func(s PartitionStatus) bool { return s.State == Live })
 				began := time.Now()
@@ -40,7 +40,7 @@ func TestHeavyStreamsAreAppliedSeldom(t *testing.T) {
 					r.states.mu.Unlock()
 				}
 				if n := time.Since(began).Minutes(); n < float64(c.after)-1.1 || n > float64(c.after)+0.1 {
-					t.Errorf("applied after %.2f intervals, want %d", n, c.after)
+					t.Errorf("applied after %.2f minutes, want %d", n, c.after)
 				}
 				r.stop()
 			})
@@ -49,19 +49,19 @@ func TestHeavyStreamsAreAppliedSeldom(t *testing.T) {
 }
 
 // TestHeavyStreamsAreAppliedInTurns: of partitions whose streams are heavy, each
-// is applied once in ten intervals, and no two at the same time.
+// is applied once for each flush, and no two at the same time.
 func TestHeavyStreamsAreAppliedInTurns(t *testing.T) {
-	const partitions, rounds = 4, 2
+	const partitions, rounds, round = 4, 2, 15 // minutes
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, partitions)
-		r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Minute, 10_000_000
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords, r.tuning.FlushInterval = time.Minute, 10_000_000, round*time.Minute
 		r.start(0, 1, 2, 3)
 		for p := range int32(partitions) {
 			r.until(p, "live", func(s PartitionStatus) bool { return s.State == Live })
 		}
 		began, flood := time.Now(), slices.Repeat([]string{sale(1, "1")}, manyRecords)
 		at, applies := make([]int64, partitions), make([]int, partitions)
-		for minute := range rounds * mostLate {
+		for minute := range (1+rounds)*round - 1 { // nothing is flushed in the first round
 			for p := range int32(partitions) {
 				r.log.produce(p, flood...)
 				r.caughtUp(p)
@@ -84,7 +84,7 @@ func TestHeavyStreamsAreAppliedInTurns(t *testing.T) {
 		}
 		for p, n := range applies {
 			if n != rounds {
-				t.Errorf("partition %d was applied %d times in %d intervals, want %d", p, n, rounds*mostLate, rounds)
+				t.Errorf("partition %d was applied %d times, want %d", p, n, rounds)
 			}
 		}
 		r.stop()
@@ -115,7 +115,7 @@ func TestO03StalledApplyIsGivenUp(t *testing.T) {
 				r.states.stalled = stalled
 				r.states.mu.Unlock()
 				r.log.produce(0, sale(1, "1"))
-				<-time.After(2 * mostLate * r.tuning.ApplyInterval) // it waits
+				<-time.After(2 * r.tuning.ApplyInterval) // it waits
 				r.log.produce(0, sale(1, "1"))
 				r.caughtUp(0)
 				goOn := time.AfterFunc(c.waits, func() { close(stalled) })
@@ -272,12 +272,12 @@ func TestFoldingWaitsForAnApplyThatIsLate(t *testing.T) {
 }
 
 // TestTurnsStayApart: an apply that takes longer than an interval moves no turn:
-// the next comes ten intervals after it began.
+// the next comes whole intervals after it began.
 func TestTurnsStayApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const interval = time.Minute
 		r := newRig(t, 1)
-		r.tuning.ApplyInterval, r.tuning.ApplyRecords = interval, 10_000_000
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords, r.tuning.FlushInterval = time.Hour, 10_000_000, interval
 		r.start(0)
 		r.until(0, "live", func(s PartitionStatus) bool { return s.State == Live })
 		flood := slices.Repeat([]string{sale(1, "1")}, 2*manyRecords)
@@ -298,14 +298,14 @@ func TestTurnsStayApart(t *testing.T) {
 			r.states.stalled = stalled
 			r.states.mu.Unlock()
 			r.log.produce(0, flood...)
-			<-time.After(mostLate*interval + takes - time.Since(began)%(mostLate*interval))
+			<-time.After(interval + takes - time.Since(began)%interval)
 			r.states.mu.Lock()
 			r.states.stalled = nil
 			r.states.mu.Unlock()
 			close(stalled)
 			applied()
 			r.log.produce(0, flood...)
-			if off := applied().Sub(began) % (mostLate * interval); off > time.Second {
+			if off := applied().Sub(began) % interval; off > time.Second {
 				t.Errorf("after an apply that took %v the next is %v behind its turn", takes, off)
 			}
 		}

@@ -23,7 +23,8 @@ const (
 // Its error is ErrFenced: another member has taken the partition. Whatever else
 // goes wrong is logged, and tried again the next time: folding goes on.
 func (t *task) publishLoop(ctx context.Context, owner Publisher, store Store) error {
-	due := t.rota(t.p.options.SnapshotInterval, 1)
+	// Behind the apply and the flush of the same turn, where the intervals are one.
+	due := t.rota(t.p.options.SnapshotInterval, t.p.options.SnapshotInterval/16)
 	defer due.Stop()
 	for {
 		var asked chan error

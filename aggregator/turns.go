@@ -1,32 +1,38 @@
 package aggregator
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// turn says when in a round of mostLate the partition applies, flushes and
-// publishes: a read beside what all of them do at once would wait for long.
-func (t *task) turn() int { return int(t.partition) % mostLate }
+// turn is when in an interval the partition applies, flushes and publishes, as a
+// part of it: a read beside what all of them do at once would wait for long.
+// Multiples of the golden ratio keep any number of partitions apart (Knuth, The Art
+// of Computer Programming, 6.4).
+func (t *task) turn() float64 {
+	_, part := math.Modf(float64(t.partition) * math.Phi)
+	return part
+}
 
 // rota is a timer for what a partition does at each interval, in its turn: for the
 // first time after one interval to two. It goes by the clock: what takes long moves
-// no turn. C has a time for each interval, but for whole rounds of them that were
-// missed. One goroutine.
+// no turn. C has a time for each interval, but for those that were missed. One
+// goroutine.
 type rota struct {
 	*time.Timer
 	next     time.Time
 	interval time.Duration
-	round    time.Duration // in intervals
 }
 
-// rota begins one; it needs a Stop.
-func (t *task) rota(interval time.Duration, round int) *rota {
-	first := interval + interval/mostLate*time.Duration(t.turn())
-	return &rota{time.NewTimer(first), time.Now().Add(first), interval, time.Duration(round)}
+// rota begins one, so long behind its turn; it needs a Stop.
+func (t *task) rota(interval, behind time.Duration) *rota {
+	first := interval + time.Duration(t.turn()*float64(interval)) + behind
+	return &rota{time.NewTimer(first), time.Now().Add(first), interval}
 }
 
 // again goes on after a time came.
 func (r *rota) again() {
-	r.next = r.next.Add(r.interval)
 	missed := max(time.Since(r.next)/r.interval, 0)
-	r.next = r.next.Add((missed - missed%r.round) * r.interval)
+	r.next = r.next.Add((missed + 1) * r.interval)
 	r.Reset(time.Until(r.next))
 }
