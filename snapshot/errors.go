@@ -75,6 +75,30 @@ func (e *DamagedError) what() string {
 
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
+// MissingError says that there is no snapshot of a number. It is ErrNoSnapshot.
+type MissingError struct {
+	Lineage Lineage
+	Seq     int64
+	There   []int64 // the numbers that there are, in order
+}
+
+func (e *MissingError) Error() string {
+	what := fmt.Sprintf("there is no snapshot %d of partition %d", e.Seq, e.Lineage.Partition)
+	if len(e.There) == 0 {
+		return what + ", nor any other"
+	}
+	if e.Seq < e.There[len(e.There)-1] { // numbers are given once each, in order
+		what += " any more"
+	}
+	numbers := make([]string, len(e.There))
+	for i, seq := range e.There {
+		numbers[i] = strconv.FormatInt(seq, 10)
+	}
+	return what + ", only " + strings.Join(numbers, ", ")
+}
+
+func (e *MissingError) Unwrap() error { return ErrNoSnapshot }
+
 // noneWhole is ErrNoSnapshot where there are some and each is damaged: one
 // sentence, in which a damage that several share stands once.
 type noneWhole struct{ damage []error }

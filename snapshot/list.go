@@ -22,6 +22,33 @@ func (s *Store) Newest(ctx context.Context, l Lineage) (*Manifest, error) {
 	return m, nil
 }
 
+// Numbered returns the snapshot of l with that number. A *MissingError, which is
+// ErrNoSnapshot, where there is none, or none any more; ErrDamaged or ErrNewer
+// where its manifest cannot be read.
+func (s *Store) Numbered(ctx context.Context, l Lineage, seq int64) (*Manifest, error) {
+	m, err := s.manifest(ctx, l, seq)
+	if errors.Is(err, errNotFound) {
+		var there []int64
+		if there, err = s.numbers(ctx, l); err == nil {
+			err = &MissingError{l, seq, there}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for snapshot %d of %s: %w", seq, l, err)
+	}
+	return m, nil
+}
+
+// unlessGone is the damage that was found in m; a *MissingError where m is there
+// no more: a clean-up has taken its manifest, and then its files, meanwhile.
+func (s *Store) unlessGone(ctx context.Context, m *Manifest, damage error) error {
+	there, err := s.numbers(ctx, m.Lineage)
+	if err != nil || slices.Contains(there, m.Seq) {
+		return damage
+	}
+	return &MissingError{m.Lineage, m.Seq, there}
+}
+
 // newest is Newest, with the highest number that there is, readable or not; -1
 // where there is none.
 func (s *Store) newest(ctx context.Context, l Lineage) (m *Manifest, highest int64, err error) {

@@ -53,13 +53,17 @@ const (
 // a hard link. Both sides only ever remove their names.
 //
 // A *DamagedError, which is ErrDamaged, where the snapshot is not whole: the
-// one before may be. ErrNewer where the state is of a newer format than
+// one before may be. A *MissingError, which is ErrNoSnapshot, where it was
+// removed meanwhile. ErrNewer where the state is of a newer format than
 // Options.Format; ErrOccupied where dir has files; aggregator.ErrNoSpace where
 // the disk filled up: then nothing is kept.
 func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts RestoreOptions) error {
 	began := time.Now()
 	r := &restoration{s: s, m: m, dir: dir, opts: opts, parts: dir + partsSuffix, layout: dir + layoutSuffix}
 	err := r.run(ctx)
+	if errors.Is(err, ErrDamaged) {
+		err = s.unlessGone(ctx, m, err)
+	}
 	if isFull(err) {
 		// Others may need the room to end what they are at.
 		err = fmt.Errorf("%w: %w", aggregator.ErrNoSpace, errors.Join(err, os.RemoveAll(r.layout), os.RemoveAll(r.parts)))
@@ -104,6 +108,9 @@ func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept
 		err = s.Restore(ctx, m, dir, opts)
 		if err == nil {
 			return m, nil
+		}
+		if errors.Is(err, ErrNoSnapshot) { // removed meanwhile: there are newer ones
+			continue
 		}
 		if !errors.Is(err, ErrDamaged) {
 			return nil, err

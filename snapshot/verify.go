@@ -14,11 +14,16 @@ import (
 
 // Verify reads every byte of a snapshot and compares it with the manifest.
 // The error names each file that is damaged (ErrDamaged; the parts are
-// *DamagedError), or is the one that kept it from reading on. progress, where
+// *DamagedError), or is the one that kept it from reading on. A *MissingError,
+// which is ErrNoSnapshot, where it was removed meanwhile. progress, where
 // not nil, is told the bytes read, one call at a time.
 func (s *Store) Verify(ctx context.Context, m *Manifest, progress func(have, need int64)) error {
 	v := &verification{restoration: restoration{s: s, m: m, opts: RestoreOptions{Progress: progress}}}
-	if err := v.run(ctx); err != nil {
+	err := v.run(ctx)
+	if errors.Is(err, ErrDamaged) {
+		err = s.unlessGone(ctx, m, err)
+	}
+	if err != nil {
 		return fmt.Errorf("verify snapshot %d of %s: %w", m.Seq, m.Lineage, err)
 	}
 	return nil

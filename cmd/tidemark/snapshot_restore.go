@@ -241,14 +241,9 @@ func (a *archive) fit(all []shelf, which selection) error {
 func (a *archive) lay(ctx context.Context, s shelf, seq int64, dir string, opts snapshot.RestoreOptions) (*snapshot.Manifest, error) {
 	var wanted *snapshot.Manifest
 	if seq >= 0 {
-		for _, m := range s.listing.Manifests {
-			if m.Seq == seq {
-				wanted = m
-			}
-		}
-		if wanted == nil {
-			unreadable := errors.Join(s.listing.Unreadable...)
-			return nil, fmt.Errorf("restore snapshot %d of %s: %w", seq, s.lineage, errors.Join(snapshot.ErrNoSnapshot, unreadable))
+		var err error
+		if wanted, err = a.store.Numbered(ctx, s.lineage, seq); err != nil {
+			return nil, fmt.Errorf("restore from %s: %w", a.store, err)
 		}
 		if !wanted.Identity.Definition.Equal(a.cfg.Program.Definition()) {
 			return nil, fmt.Errorf("restore snapshot %d of %s: it is of %w", seq, s.lineage, aggregator.ErrOtherDefinition)

@@ -319,7 +319,7 @@ func TestSnapshotRestore(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	for args, want := range map[string]string{
 		"--partition 2":         "restore snapshots of partition 2",
-		"--partition 1 --seq 9": "restore snapshot 9",
+		"--partition 1 --seq 9": "there is no snapshot 9 of partition 1, only 0, 1, 2",
 		"--topic-id OTHER":      `with the id "OTHER"`,
 	} {
 		status, stderr := s.run(&done, append([]string{"restore", "--into", none}, strings.Fields(args)...)...)
@@ -350,6 +350,37 @@ func TestSnapshotRestore(t *testing.T) {
 	status, stderr = s.run(&done, "restore", "--into", none)
 	if status != exitDone || !maps.Equal(s.positions(none), map[int32]int64{0: 5, 1: 20}) || !strings.Contains(stderr, "cannot be restored") {
 		t.Errorf("damaged: status %d, %s", status, stderr)
+	}
+}
+
+// TestSnapshotRestoreOfWhatIsMissing: a number that there is not, or not any
+// more, is no damage, also where another snapshot is damaged; that of the one
+// that is asked for is named with its object.
+func TestSnapshotRestoreOfWhatIsMissing(t *testing.T) {
+	root := t.TempDir()
+	s := newShop(t, "file://"+root, "127.0.0.1:1")
+	s.publish("ID", 1, 10, 20, 30, 40, 50)
+	if _, err := s.store.Reap(t.Context(), s.lineage("ID", 1), 3); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.store.Numbered(t.Context(), s.lineage("ID", 1), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := m.Files[slices.IndexFunc(m.Files, func(f snapshot.File) bool { return strings.HasPrefix(f.Name, "MANIFEST") })].Object
+	damage(t, root, "g/ID/1/sst/"+object)
+	damage(t, root, "g/ID/1/m/*4")
+	for _, c := range []struct{ seq, says, not string }{
+		{"0", "there is no snapshot 0 of partition 1 any more, only 2, 3, 4", "damaged"},
+		{"9", "there is no snapshot 9 of partition 1, only 2, 3, 4", "damaged"},
+		{"3", object + ") does not have the bytes that were published", "there is no snapshot"},
+		{"4", "its manifest (object g/ID/1/m/00000000000000000004) does not have the sum that is written in it", "there is no snapshot"},
+	} {
+		var done any
+		status, stderr := s.run(&done, "restore", "--partition", "1", "--seq", c.seq, "--into", filepath.Join(t.TempDir(), "state"))
+		if status != exitFailed || !strings.Contains(stderr, c.says) || strings.Contains(stderr, c.not) {
+			t.Errorf("--seq %s: status %d, %s", c.seq, status, stderr)
+		}
 	}
 }
 

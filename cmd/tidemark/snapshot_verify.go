@@ -103,6 +103,9 @@ func (a *archive) verify(ctx context.Context, which selection) error {
 				continue
 			}
 			v, err := r.verify(ctx, m)
+			if errors.Is(err, snapshot.ErrNoSnapshot) {
+				continue // a running service has cleaned up meanwhile
+			}
 			if err != nil {
 				return err
 			}
