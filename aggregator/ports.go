@@ -224,8 +224,9 @@ type Publisher interface {
 	// Newest is the newest snapshot; false where there is none. It asks nobody.
 	Newest() (Snapshot, bool)
 	// Publish makes what is applied to the store the newest snapshot, durable on
-	// return; nothing is written where the newest is of the same position.
-	// ErrFenced where another member has claimed the partition.
+	// return; nothing is written where the newest is of the same position. One
+	// whose ctx has a deadline does not wait behind those of other partitions
+	// that have none. ErrFenced where another member has claimed the partition.
 	Publish(ctx context.Context, s Store) (Snapshot, error)
 	// Reap removes all but the newest keep snapshots.
 	Reap(ctx context.Context, keep int) error

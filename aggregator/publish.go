@@ -12,7 +12,7 @@ import (
 const (
 	// lastPublish bounds the publish at a hand-over: where it does not end in
 	// this time the snapshot before it stands, and the next owner folds the rest
-	// from the log.
+	// from the log. As a deadline it goes before publishes that have none.
 	lastPublish = 8 * time.Second
 	// commitTimeout bounds how long the group is told of a snapshot; the next
 	// publish tells it again.

@@ -49,7 +49,11 @@ func Validate(rawURL string) error {
 
 func newStore(b bucket, name string, opts Options) *Store {
 	opts.complete()
-	return &Store{bucket: b, name: name, opts: opts, log: opts.Logger.With("store", name), slots: make(chan struct{}, opts.Transfers), copies: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	cores := runtime.GOMAXPROCS(0)
+	return &Store{
+		bucket: b, name: name, opts: opts, log: opts.Logger.With("store", name), slots: make(chan struct{}, opts.Transfers),
+		copies: make(chan struct{}, max(1, cores/2)), lastCopies: make(chan struct{}, cores),
+	}
 }
 
 // openBucket opens the bucket, and returns its name for people, which is

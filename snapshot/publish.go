@@ -25,7 +25,8 @@ type Published struct {
 //
 // On return the snapshot is durable, and can be restored by anybody.
 // aggregator.ErrFenced, as a FencedError, where another owner has claimed the
-// partition: this one must not publish again. After any other error it may;
+// partition: this one must not publish again. Where ctx has a deadline, as at a
+// hand-over, it does not wait in line behind those that have none. After any other error it may;
 // what was uploaded is used then. ErrOtherState where the snapshots there are
 // of another definition, topic or cut.
 func (o *Owner) Publish(ctx context.Context, now State, c Checkpointer, dir string) (Published, error) {
@@ -111,12 +112,18 @@ func (o *Owner) fits(s State, newest *Manifest) error {
 
 // checkpoint makes the copy and says what it is. All partitions publish at the
 // same time, and each keeps a core busy: half of the processors do, or folding
-// would wait behind them all for its turn.
+// would wait behind them all for its turn. Those that have a deadline are not
+// kept waiting by them: what they copy is folded no more, and they are in line
+// among themselves, so that the first of many are in time.
 func (o *Owner) checkpoint(ctx context.Context, now State, c Checkpointer, dir string) (State, []File, error) {
 	s := o.store
+	line := s.copies
+	if _, ends := ctx.Deadline(); ends {
+		line = s.lastCopies
+	}
 	select {
-	case s.copies <- struct{}{}:
-		defer func() { <-s.copies }()
+	case line <- struct{}{}:
+		defer func() { <-line }()
 	case <-ctx.Done():
 		return now, nil, context.Cause(ctx)
 	}

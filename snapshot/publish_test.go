@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -313,4 +314,54 @@ func TestS02PublishGivesUpItsTurn(t *testing.T) {
 	if p, err := late.Publish(t.Context(), state(int32(slots), 10), at(10), dir); err != nil || !p.New {
 		t.Errorf("the same later: %+v, %v", p, err)
 	}
+}
+
+// slowCopy is a copy that takes until it may go on.
+type slowCopy struct {
+	copies
+	begun, may chan struct{}
+}
+
+func (c slowCopy) Checkpoint(dir string) error {
+	c.begun <- struct{}{}
+	<-c.may
+	return c.copies.Checkpoint(dir)
+}
+
+// A last publish, which has a deadline, does not wait in line behind those of
+// partitions that stay, however long these take.
+func TestLastPublishGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openStore(t, buckets["mem"](t)(), Options{})
+		slow := slowCopy{at(10), make(chan struct{}), make(chan struct{})}
+		places, stay := cap(s.copies), make(chan error)
+		for n := range 2 * places { // as many wait as are at it
+			o := claim(t, s, int32(n))
+			dir := filepath.Join(t.TempDir(), "checkpoint")
+			go func() {
+				_, err := o.Publish(t.Context(), state(o.lineage.Partition, 10), slow, dir)
+				stay <- err
+			}()
+		}
+		for range places {
+			<-slow.begun
+		}
+		synctest.Wait()
+		leaving := int32(2 * places)
+		last := claim(t, s, leaving)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		if _, err := last.Publish(ctx, state(leaving, 20), at(20), filepath.Join(t.TempDir(), "last")); err != nil {
+			t.Errorf("the last publish: %v", err)
+		}
+		close(slow.may)
+		for range places {
+			<-slow.begun
+		}
+		for range 2 * places {
+			if err := <-stay; err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }

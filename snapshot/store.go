@@ -19,7 +19,10 @@ type Store struct {
 	opts   Options
 	log    *slog.Logger
 	slots  chan struct{} // one is taken while an object moves
-	copies chan struct{} // one is taken while a checkpoint is made and summed
+
+	// One is taken while a checkpoint is made and summed: of the latter by those
+	// who have a deadline.
+	copies, lastCopies chan struct{}
 
 	damaged sync.Map // keys of objects that were found damaged: nothing new relies on them
 }
