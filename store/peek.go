@@ -38,34 +38,38 @@ func Peek(dir string) (State, error) {
 	return s, nil
 }
 
-// PeekAll is Peek of every partition of a state directory, in order. It keeps
-// a service from opening it meanwhile: ErrLocked where one has. A directory
-// that is not there, or holds no partition, has none.
-func PeekAll(dir string) (all []State, err error) {
+// PeekAll is Peek of every partition of a state directory, in order, with why
+// those are damaged, by number, that are (ErrCorrupt). It keeps a service from
+// opening it meanwhile: ErrLocked where one has. A directory that is not there,
+// or holds no partition, has none.
+func PeekAll(dir string) (all []State, damaged map[int32]error, err error) {
 	l := layout{vfs.Default, dir}
 	numbers, err := l.numbers()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the states in %s: %w", dir, err)
+		return nil, nil, fmt.Errorf("look at the states in %s: %w", dir, err)
 	}
 	unlock, err := holdOff(l)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, unlock.Close()) }()
+	damaged = make(map[int32]error)
 	for _, n := range numbers {
 		s, err := Peek(l.partition(n))
 		switch {
 		case errors.Is(err, aggregator.ErrNoState): // an empty folder
+		case errors.Is(err, ErrCorrupt):
+			damaged[n] = err
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
 			all = append(all, s)
 		}
 	}
-	return all, nil
+	return all, damaged, nil
 }
 
 func peek(disk vfs.FS, dir string) (s State, err error) {

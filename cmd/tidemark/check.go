@@ -47,6 +47,9 @@ func (p *program) check() *cobra.Command {
 			if !allowUnset {
 				steps = append(steps, tryDefinition(cfg)...)
 			}
+			if !allowUnset && !connect {
+				steps = append(steps, tryDamaged(cmd.Context(), cfg, nil, nil)...)
+			}
 			if !connect {
 				steps = append(steps, tryFields(cfg, nil)...)
 			} else {

@@ -30,7 +30,7 @@ func newCut(cfg *config.Config) bootstrap.Cut {
 func tryCut(ctx context.Context, cfg *config.Config, client *kafka.Client, topic aggregator.Topic) []checked {
 	ctx, cancel := context.WithTimeout(ctx, eventsWait)
 	defer cancel()
-	if states, err := store.PeekAll(cfg.State.Dir); err != nil || len(states) > 0 {
+	if states, damaged, err := store.PeekAll(cfg.State.Dir); err != nil || len(states)+len(damaged) > 0 {
 		return nil // what is wrong with them, the steps of state.dir say
 	}
 	if commits, err := client.Committed(ctx); err != nil || len(commits) > 0 {

@@ -53,10 +53,11 @@ func tryFields(cfg *config.Config, values [][]byte) (warnings []checked) {
 }
 
 // tryDefinition compares the query with what made the states in state.dir: serve
-// would refuse them. It says nothing where there are none.
+// would refuse them. It says nothing where there are none, nor of those that are
+// damaged: tryDamaged does.
 func tryDefinition(cfg *config.Config) []checked {
 	const step = "definition"
-	states, err := store.PeekAll(cfg.State.Dir)
+	states, _, err := store.PeekAll(cfg.State.Dir)
 	if errors.Is(err, store.ErrLocked) {
 		return []checked{outcome(step, cfg.State.Dir, "is not compared: "+err.Error(), nil)}
 	}
@@ -72,7 +73,7 @@ func tryDefinition(cfg *config.Config) []checked {
 // tryTopic says so where the states in state.dir are of a topic of that name which
 // was deleted since: serve would pause each of their partitions.
 func tryTopic(cfg *config.Config, topic aggregator.Topic) []checked {
-	states, err := store.PeekAll(cfg.State.Dir)
+	states, _, err := store.PeekAll(cfg.State.Dir)
 	if err != nil {
 		return nil // tryState and tryDefinition say why
 	}

@@ -200,29 +200,31 @@ func (a *archive) currentID(ctx context.Context) (string, error) {
 
 // trySnapshots tries all that the service does with the store of snapshots, and
 // leaves nothing there. What the store has of the topic, where that is known, is
-// compared with the query.
+// compared with the query, and with the states that are damaged.
 func trySnapshots(ctx context.Context, cfg *config.Config, topic *aggregator.Topic) []checked {
 	const step = "snapshots"
 	ctx, cancel := context.WithTimeout(ctx, storeWait)
 	defer cancel()
 	rawURL, err := snapshotURL(cfg)
 	if err != nil {
-		return []checked{outcome(step, cfg.State.Dir, "", err)}
+		return append([]checked{outcome(step, cfg.State.Dir, "", err)}, tryDamaged(ctx, cfg, nil, nil)...)
 	}
 	s, err := openSnapshots(ctx, cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return []checked{outcome(step, storeName(rawURL), "", err)}
+		return append([]checked{outcome(step, storeName(rawURL), "", err)}, tryDamaged(ctx, cfg, nil, nil)...)
 	}
 	err = s.Check(ctx)
 	detail := "objects can be created, once each, read, listed and deleted"
 	if cfg.Snapshots.URL == "" {
 		detail += "; inside state.dir: for one member only"
 	}
-	var definition []checked
+	var holds []checked
 	if err == nil && topic != nil {
-		definition = definitionOf(ctx, cfg, s, *topic)
+		holds = append(definitionOf(ctx, cfg, s, *topic), tryDamaged(ctx, cfg, s, topic)...)
+	} else {
+		holds = tryDamaged(ctx, cfg, nil, nil)
 	}
-	return append([]checked{outcome(step, s.String(), detail, errors.Join(err, s.Close()))}, definition...)
+	return append([]checked{outcome(step, s.String(), detail, errors.Join(err, s.Close()))}, holds...)
 }
 
 // storeName is a store's URL without its parameters.
