@@ -101,3 +101,29 @@ func missing(t *testing.T, err error, seq int64, want string) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// Where each snapshot is removed while it is read, that there is none is not what
+// is said: who asks would begin without one.
+func TestS11EachTakenWhileItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := buckets["mem"](t)()
+		owner := claim(t, openStore(t, b, Options{Clock: inTwoHours}), 3)
+		position := int64(10)
+		publish(t, owner, position)
+		s := openStore(t, &hooked{bucket: b, onOpen: func(key string, body io.ReadCloser, err error) (io.ReadCloser, error) {
+			if err == nil && strings.Contains(key, "/sst/") {
+				position += 4 // shares no table with the one before
+				publish(t, owner, position)
+				if _, err := owner.Reap(t.Context(), 1); err != nil {
+					t.Error(err)
+				}
+				return nil, errors.Join(errNotFound, body.Close())
+			}
+			return body, err
+		}}, Options{Transfers: 1})
+		m, err := s.RestoreNewest(t.Context(), lineage(3), filepath.Join(t.TempDir(), "state"), nil, RestoreOptions{})
+		if err == nil || errors.Is(err, ErrNoSnapshot) || errors.Is(err, ErrDamaged) {
+			t.Errorf("%+v, %v", m, err)
+		}
+	})
+}

@@ -85,6 +85,7 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts Resto
 func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept func(*Manifest) bool, opts RestoreOptions) (*Manifest, error) {
 	var damaged []*Manifest
 	var errs []error
+	removed := 0
 	for range maxRounds {
 		k, err := s.look(ctx, l)
 		if err != nil {
@@ -110,6 +111,9 @@ func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept
 			return m, nil
 		}
 		if errors.Is(err, ErrNoSnapshot) { // removed meanwhile: there are newer ones
+			if removed++; removed == maxRounds { // ErrNoSnapshot would be another thing
+				return nil, fmt.Errorf("restore the newest snapshot of %s: %d were removed while they were read", l, removed)
+			}
 			continue
 		}
 		if !errors.Is(err, ErrDamaged) {
