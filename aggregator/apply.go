@@ -53,7 +53,9 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 				err = t.apply(applying, store)
 			}
 		case <-looks.C:
-			t.vouch(ctx)
+			if t.vouch(ctx) {
+				err = t.apply(applying, store) // and says what is wrong
+			}
 		case <-flushes.C:
 			flushes.again()
 			if err = t.apply(applying, store); err == nil {
@@ -88,8 +90,8 @@ func (t *task) catchingUp() bool {
 
 // apply writes what is folded by now. The order is what makes it exact: the bad
 // records among them are stored first; then the topic is seen to be still the
-// one of the state, so that nothing of another topic gets in; then totals and
-// position go down in one batch.
+// one of the state, where that is not sure already, so that nothing of another
+// topic gets in; then totals and position go down in one batch.
 func (t *task) apply(ctx context.Context, store Store) error {
 	t.applying.Lock()
 	defer t.applying.Unlock()
@@ -107,9 +109,10 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			}
 			crashpoint.Hit("letters written")
 		}
-		another := t.sameTopic(ctx)
-		if another != nil && (!errors.Is(another, errPaused) || delta.Next > t.vouched.Load()) {
-			return another
+		if delta.Next > t.vouched.Load() {
+			if err := t.sameTopic(ctx); err != nil {
+				return err
+			}
 		}
 		began := time.Now()
 		crashpoint.Hit("apply")
@@ -121,8 +124,8 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 		}
 		t.totals.thaw(next)
-		if another != nil || next.Position >= end {
-			return another // what came meanwhile is for the next apply
+		if next.Position >= end {
+			return nil // what came meanwhile is for the next apply
 		}
 	}
 }
@@ -148,17 +151,22 @@ const (
 )
 
 // vouch notes up to where the log was folded while the topic was surely the
-// one of the state. What goes wrong here, the next apply says.
-func (t *task) vouch(ctx context.Context) {
+// one of the state. It says whether the topic is another one now: what was folded
+// since is not to be answered with until the next apply. What else goes wrong
+// here, that says.
+func (t *task) vouch(ctx context.Context) (another bool) {
 	position := t.totals.position()
 	if position == t.vouched.Load() {
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	if topic, err := t.p.topic.since(ctx); err == nil && topic.ID == t.identity.TopicID {
-		t.vouched.Store(position)
+	topic, err := t.p.topic.since(ctx)
+	if err != nil || topic.ID != t.identity.TopicID {
+		return err == nil
 	}
+	t.vouched.Store(position)
+	return false
 }
 
 // insist repeats f, with folding stopped and the partition paused for h, until

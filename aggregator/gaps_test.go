@@ -3,8 +3,10 @@ package aggregator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tidemark/event"
@@ -147,6 +149,58 @@ func TestK04TopicRecreatedBeforeAnApply(t *testing.T) {
 	if at := r.stored(0); at != 2 {
 		t.Errorf("the state went to %d", at)
 	}
+}
+
+// TestK04TopicDeletedBeforeAnApply: what was seen to be of the topic goes into the
+// state though the topic is gone: no log gives it again.
+func TestK04TopicDeletedBeforeAnApply(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		apply time.Duration
+		end   bool // the process
+	}{
+		{"the process ends", time.Hour, true},
+		{"the process goes on", time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, 1)
+				r.tuning.ApplyInterval, r.tuning.ApplyRecords = c.apply, 1_000_000
+				r.start(0)
+				r.caughtUp(0)
+				r.log.produce(0, sale(1, "1"), sale(1, "1"))
+				<-time.After(2 * lookInterval)
+				r.log.edit(func() { r.log.missing = true })
+				if <-time.After(2 * lookInterval); c.end {
+					r.stop()
+				} else {
+					<-time.After(2 * c.apply)
+				}
+				if at := r.stored(0); at != 2 {
+					t.Errorf("the state went to %d", at)
+				}
+			})
+		})
+	}
+}
+
+// TestK04TopicRecreatedLongBeforeAnApply: another topic, whose end is higher, is
+// seen at the next look, not at the next apply: answers have its records no longer.
+func TestK04TopicRecreatedLongBeforeAnApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.tuning.ApplyInterval, r.tuning.ApplyRecords = time.Hour, 1_000_000
+		r.log.produce(0, sale(1, "1"))
+		r.start(0)
+		r.caughtUp(0)
+		r.log.edit(func() { r.log.topic.ID, r.log.parts[0] = "id-2", &fakePartition{} })
+		r.log.produce(0, slices.Repeat([]string{sale(2, "100")}, 10)...)
+		<-time.After(2 * lookInterval)
+		if s := r.p.Status()[0]; s.State != Paused || !strings.Contains(s.Reason, "created again") {
+			t.Errorf("it goes on: %+v", s)
+		}
+		r.expect(0, "2", "")
+	})
 }
 
 // TestTopicAppearsLater: a topic that does not exist yet is waited for.
