@@ -148,18 +148,21 @@ func share() kind {
 		}}
 }
 
+// mostDays bounds durations: some are taken many times, which must not overflow.
+const mostDays = 3650
+
 // duration takes Go's durations, and whole days.
 func duration(least time.Duration) kind {
 	return kind{name: "duration", sample: least.String(),
-		want: fmt.Sprintf("a duration with its unit, %v or more, such as 30s, 5m, 24h or 7d", least),
+		want: fmt.Sprintf("a duration with its unit, from %v to %dd, such as 30s, 5m, 24h or 7d", least, mostDays),
 		parse: func(s string) (any, bool) {
-			if days, ok := strings.CutSuffix(s, "d"); ok {
-				n, err := strconv.ParseUint(days, 10, 16)
-				d := time.Duration(n) * 24 * time.Hour
-				return d, err == nil && d >= least
-			}
 			d, err := time.ParseDuration(s)
-			return d, err == nil && d >= least
+			if days, ok := strings.CutSuffix(s, "d"); ok {
+				var n uint64
+				n, err = strconv.ParseUint(days, 10, 16)
+				d = time.Duration(n) * 24 * time.Hour
+			}
+			return d, err == nil && d >= least && d <= mostDays*24*time.Hour
 		}}
 }
 
