@@ -26,9 +26,11 @@ import (
 
 // flushInterval is how often applies are made durable: what a crash takes back
 // is folded again from the log. Each flush writes small files that compaction
-// merges, so there are many applies to one.
-func flushInterval(apply time.Duration) time.Duration {
-	return min(max(15*apply, time.Second), 30*time.Second)
+// merges, so there are many applies to one. No snapshot interval is shorter, but
+// for those below a second: a heavy stream is applied with the flush, and what is
+// not applied is in no snapshot.
+func flushInterval(apply, snapshots time.Duration) time.Duration {
+	return max(min(15*apply, 30*time.Second, snapshots), time.Second)
 }
 
 // state.memory is divided so that the process keeps to about all of it: three
@@ -134,7 +136,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	}, aggregator.Tuning{
 		Topic: s.cfg.Definition.Topic, ApplyRecords: s.cfg.State.ApplyRecords, ApplyInterval: s.cfg.State.ApplyInterval,
 		PendingBytes:     pendingMemory(s.cfg.State.Memory),
-		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval),
+		FlushInterval:    flushInterval(s.cfg.State.ApplyInterval, s.cfg.Snapshots.Interval),
 		SnapshotInterval: s.cfg.Snapshots.Interval, Keep: s.cfg.Snapshots.Keep,
 		AcceptGap: s.cfg.OnGap == "accept",
 	})
