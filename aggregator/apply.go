@@ -16,10 +16,10 @@ const lastApply = 8 * time.Second
 // applyLoop applies what was folded, after enough records or time, and makes
 // it durable now and then. While the partition catches up or its stream is heavy,
 // manyRecords an interval, time alone calls for an apply when it is to be made
-// durable: keys come again, and each is then written once. When ctx ends it applies the rest, once folded is
-// closed: a batch that is being folded is folded to its end. What does not go in
-// then stays to be seen, since answers must not go back, until the totals are
-// closed.
+// durable: keys come again, and each is then written once. When ctx ends it applies
+// the rest, once folded is closed: a batch that is being folded is folded to its
+// end. What does not go in then stays to be seen, since answers must not go back,
+// until the totals are closed.
 func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 	store := t.totals.store
 	applies := t.rota(t.p.options.ApplyInterval, 0)
