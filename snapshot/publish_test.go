@@ -275,9 +275,8 @@ func TestS02PublishesTakeTurns(t *testing.T) {
 	}
 }
 
-// A publish that waits behind the checkpoints of others for longer than its time,
-// as at a hand-over, gives up, makes no checkpoint, and goes on later; they are
-// not held up.
+// A publish that waits behind the checkpoints of others, and is not wanted any
+// more, gives up, makes no checkpoint, and goes on later; they are not held up.
 func TestS02PublishGivesUpItsTurn(t *testing.T) {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	begun, goOn := make(chan struct{}, slots), make(chan struct{})
@@ -301,9 +300,9 @@ func TestS02PublishGivesUpItsTurn(t *testing.T) {
 		<-begun
 	}
 	late, dir := claim(t, s, int32(slots)), filepath.Join(home, strconv.Itoa(slots))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := late.Publish(ctx, state(int32(slots), 10), at(10), dir); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(10*time.Millisecond, cancel).Stop()
+	if _, err := late.Publish(ctx, state(int32(slots), 10), at(10), dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("a publish that waited: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
