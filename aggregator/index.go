@@ -71,7 +71,7 @@ func (d *Delta) extend(lock sync.Locker) {
 	keys.sort(run)
 	runs := slices.Clone(x.runs)
 	for n := len(runs); n > 0 && len(runs[n-1]) < 2*len(run); n-- {
-		run = keys.merge([][]entry{runs[n-1], run}, len(runs[n-1])+len(run), func(uint32) bool { return true })
+		run = keys.merge([][]entry{runs[n-1], run}, len(runs[n-1])+len(run), nil)
 		runs = runs[:n-1]
 	}
 	x.mu.Lock()
@@ -156,7 +156,7 @@ func (k *rowKeys) sort(entries []entry) {
 }
 
 // merge returns the first limit entries of runs, which are in key order, that
-// are wanted. It cuts the runs.
+// are wanted; with nil all are. It cuts the runs.
 func (k *rowKeys) merge(runs [][]entry, limit int, wanted func(row uint32) bool) []entry {
 	all := 0
 	for _, run := range runs {
@@ -173,7 +173,7 @@ func (k *rowKeys) merge(runs [][]entry, limit int, wanted func(row uint32) bool)
 		if least < 0 {
 			break
 		}
-		if e := runs[least][0]; wanted(e.row) {
+		if e := runs[least][0]; wanted == nil || wanted(e.row) {
 			out = append(out, e)
 		}
 		runs[least] = runs[least][1:]

@@ -53,9 +53,9 @@ func (d *Delta) Smallest(from []byte, limit int) iter.Seq2[[]byte, []byte] {
 		}
 		heads = append(heads, d.tail(rows, from, limit))
 		keys := d.rowKeys()
-		wanted := func(row uint32) bool { return d.row(int(row))[rowFlags]&flagTouched != 0 }
-		if d.live == d.rows { // all are
-			wanted = func(uint32) bool { return true }
+		var wanted func(row uint32) bool
+		if d.live < d.rows {
+			wanted = func(row uint32) bool { return d.row(int(row))[rowFlags]&flagTouched != 0 }
 		}
 		d.yield(keys.merge(heads, limit, wanted), yield)
 	}

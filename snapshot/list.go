@@ -39,12 +39,16 @@ func (s *Store) Numbered(ctx context.Context, l Lineage, seq int64) (*Manifest, 
 	return m, nil
 }
 
-// unlessGone is the damage that was found in m; a *MissingError where m is there
-// no more: a clean-up has taken its manifest, and then its files, meanwhile.
-func (s *Store) unlessGone(ctx context.Context, m *Manifest, damage error) error {
+// unlessGone is found, what came of reading m; a *MissingError where that is
+// damage and m is there no more: a clean-up has taken its manifest, and then its
+// files, meanwhile.
+func (s *Store) unlessGone(ctx context.Context, m *Manifest, found error) error {
+	if !errors.Is(found, ErrDamaged) {
+		return found
+	}
 	there, err := s.numbers(ctx, m.Lineage)
 	if err != nil || slices.Contains(there, m.Seq) {
-		return damage
+		return found
 	}
 	return &MissingError{m.Lineage, m.Seq, there}
 }

@@ -69,14 +69,7 @@ func TestS11TakenWhileItIsRead(t *testing.T) {
 				var log said
 				s := openStore(t, &hooked{bucket: b, onOpen: func(key string, body io.ReadCloser, err error) (io.ReadCloser, error) {
 					if strings.Contains(key, "/sst/") {
-						once.Do(func() {
-							publish(t, owner, 14) // shares no table with the one before
-							if _, err := owner.Reap(t.Context(), 1); err != nil {
-								t.Error(err)
-							}
-							err = errors.Join(errNotFound, body.Close())
-							body = nil
-						})
+						once.Do(func() { body, err = nil, overtake(t, owner, 14, body) })
 					}
 					return body, err
 				}}, Options{Logger: log.logger(), Transfers: 1})
@@ -91,6 +84,17 @@ func TestS11TakenWhileItIsRead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// overtake publishes the next snapshot and removes the one before, of which the
+// next shares no table and body is being read: its error is what the reader finds.
+func overtake(t *testing.T, owner *Owner, position int64, body io.Closer) error {
+	t.Helper()
+	publish(t, owner, position)
+	if _, err := owner.Reap(t.Context(), 1); err != nil {
+		t.Error(err)
+	}
+	return errors.Join(errNotFound, body.Close())
 }
 
 // missing fails where err is not that of a snapshot that is missing.
@@ -112,12 +116,8 @@ func TestS11EachTakenWhileItIsRead(t *testing.T) {
 		publish(t, owner, position)
 		s := openStore(t, &hooked{bucket: b, onOpen: func(key string, body io.ReadCloser, err error) (io.ReadCloser, error) {
 			if err == nil && strings.Contains(key, "/sst/") {
-				position += 4 // shares no table with the one before
-				publish(t, owner, position)
-				if _, err := owner.Reap(t.Context(), 1); err != nil {
-					t.Error(err)
-				}
-				return nil, errors.Join(errNotFound, body.Close())
+				position += 4
+				return nil, overtake(t, owner, position, body)
 			}
 			return body, err
 		}}, Options{Transfers: 1})

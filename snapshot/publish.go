@@ -25,10 +25,10 @@ type Published struct {
 //
 // On return the snapshot is durable, and can be restored by anybody.
 // aggregator.ErrFenced, as a FencedError, where another owner has claimed the
-// partition: this one must not publish again. Where ctx has a deadline, as at a
-// hand-over, it does not wait in line behind those that have none. After any other error it may;
+// partition: this one must not publish again. After any other error it may;
 // what was uploaded is used then. ErrOtherState where the snapshots there are
-// of another definition, topic or cut.
+// of another definition, topic or cut. Where ctx has a deadline, as at a
+// hand-over, it does not wait in line behind those that have none.
 func (o *Owner) Publish(ctx context.Context, now State, c Checkpointer, dir string) (Published, error) {
 	end, err := o.begin(ctx)
 	if err != nil {

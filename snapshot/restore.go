@@ -60,10 +60,7 @@ const (
 func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts RestoreOptions) error {
 	began := time.Now()
 	r := &restoration{s: s, m: m, dir: dir, opts: opts, parts: dir + partsSuffix, layout: dir + layoutSuffix}
-	err := r.run(ctx)
-	if errors.Is(err, ErrDamaged) {
-		err = s.unlessGone(ctx, m, err)
-	}
+	err := s.unlessGone(ctx, m, r.run(ctx))
 	if isFull(err) {
 		// Others may need the room to end what they are at.
 		err = fmt.Errorf("%w: %w", aggregator.ErrNoSpace, errors.Join(err, os.RemoveAll(r.layout), os.RemoveAll(r.parts)))
@@ -85,8 +82,7 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir string, opts Resto
 func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept func(*Manifest) bool, opts RestoreOptions) (*Manifest, error) {
 	var damaged []*Manifest
 	var errs []error
-	removed := 0
-	for range maxRounds {
+	for round := 1; round <= maxRounds; round++ {
 		k, err := s.look(ctx, l)
 		if err != nil {
 			return nil, fmt.Errorf("look for the newest snapshot of %s: %w", l, err)
@@ -111,8 +107,8 @@ func (s *Store) RestoreNewest(ctx context.Context, l Lineage, dir string, accept
 			return m, nil
 		}
 		if errors.Is(err, ErrNoSnapshot) { // removed meanwhile: there are newer ones
-			if removed++; removed == maxRounds { // ErrNoSnapshot would be another thing
-				return nil, fmt.Errorf("restore the newest snapshot of %s: %d were removed while they were read", l, removed)
+			if round == maxRounds { // ErrNoSnapshot would be another thing
+				return nil, fmt.Errorf("restore the newest snapshot of %s: they are removed while they are read", l)
 			}
 			continue
 		}

@@ -19,11 +19,7 @@ import (
 // not nil, is told the bytes read, one call at a time.
 func (s *Store) Verify(ctx context.Context, m *Manifest, progress func(have, need int64)) error {
 	v := &verification{restoration: restoration{s: s, m: m, opts: RestoreOptions{Progress: progress}}}
-	err := v.run(ctx)
-	if errors.Is(err, ErrDamaged) {
-		err = s.unlessGone(ctx, m, err)
-	}
-	if err != nil {
+	if err := s.unlessGone(ctx, m, v.run(ctx)); err != nil {
 		return fmt.Errorf("verify snapshot %d of %s: %w", m.Seq, m.Lineage, err)
 	}
 	return nil
