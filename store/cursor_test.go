@@ -81,7 +81,7 @@ func TestS04S05ReadsKeepNoTables(t *testing.T) {
 		disk, p, _ := onSmallDisk(t, 3, false)
 		full := disk.tables("state")
 		ask(t, p)
-		if err := p.DB().Compact(t.Context(), []byte("a"), []byte("z"), false); err != nil {
+		if err := p.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {

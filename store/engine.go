@@ -18,7 +18,7 @@ const formatMajorVersion = pebble.FormatValueSeparation
 const (
 	blockSize       = 16 << 10
 	bloomBitsPerKey = 10
-	l0Compact       = 4  // sublevels of L0 at which they are compacted
+	l0Compact       = 2  // Pebble compacts from half as many sublevels of L0 on, where it may: see ripe
 	l0Stop          = 48 // and at which writes wait
 	openFiles       = 1000
 	fileCacheShards = 8

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -44,6 +46,12 @@ func (p *Partition) DeleteRaw(key []byte) error {
 func (p *Partition) MergeRaw(key, value []byte) error {
 	p.written.Add(1)
 	return p.db.Merge(key, value, pebble.NoSync)
+}
+
+// Compact merges all tables, be they ripe or not.
+func (p *Partition) Compact(ctx context.Context) error {
+	p.seat.hold(false)
+	return p.db.Compact(ctx, []byte("a"), []byte("z"), true)
 }
 
 // DB is the database of p.

@@ -76,7 +76,7 @@ func TestCompactionsAreLimitedOverAllPartitions(t *testing.T) {
 				p := d.Partition(n)
 				// A manual compaction goes through the limit as well, and waits
 				// until its turn has come.
-				if err := p.DB().Compact(t.Context(), []byte("a"), []byte("z"), true); err != nil {
+				if err := p.Compact(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if got, _ := contents(t, p); !maps.Equal(got, want[n]) {

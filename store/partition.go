@@ -139,13 +139,15 @@ func (p *Partition) gather(ctx context.Context, b *pebble.Batch, totals iter.Seq
 
 // CatchUp lets tables gather, up to half of those at which applies wait, before
 // they are compacted: each compaction writes most of a state anew, whatever is
-// added to it. Once it is over they are compacted after the next Flush.
+// added to it. Once it is over they are compacted after the next Flush that finds
+// them ripe.
 func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
 
-// gatherTables holds compaction while the partition catches up. The goroutine
-// that applies calls it before each apply.
+// gatherTables holds compaction until a Flush finds tables ripe, or there are many:
+// where it is held, where all tables are compacted, and while the partition catches up.
+// The goroutine that applies calls it before each apply.
 func (p *Partition) gatherTables() {
-	if p.catchingUp.Load() || p.seat.isHeld() {
+	if p.catchingUp.Load() || p.seat.isHeld() || p.tables() == 0 {
 		p.seat.hold(p.fewTables())
 	}
 }
@@ -158,6 +160,19 @@ func (p *Partition) rest() {
 
 // fewTables says whether more may gather.
 func (p *Partition) fewTables() bool { return p.tables() < p.opts.L0StopWritesThreshold/2 }
+
+// ripe says whether the tables that lie above the others are worth a compaction,
+// which writes most of what lies beneath anew: there are two or more, or the one
+// comes to half of that. A heavy stream brings most keys with each apply, and every
+// read looks into each table.
+func (p *Partition) ripe() bool {
+	levels := p.db.Metrics().Levels
+	beneath := int64(0)
+	for i := range levels[1:] {
+		beneath += levels[1+i].TablesSize
+	}
+	return levels[0].Sublevels > 1 || 2*levels[0].TablesSize >= beneath
+}
 
 // begin enters the gate for a write and checks that one may be made. The
 // caller leaves it where there is no error.
@@ -299,7 +314,7 @@ func (p *Partition) Flush() error {
 		return err
 	}
 	if !p.catchingUp.Load() {
-		p.seat.hold(false)
+		p.seat.hold(!p.ripe())
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func TestTotalsAreTheStraightFold(t *testing.T) {
 			d = openDir(t, path, options(t))
 			p = openPartition(t, d, 0)
 		case 2: // nothing is compacted before the first flush after an open
-			if err := errors.Join(p.Flush(), p.DB().Compact(t.Context(), []byte("a"), []byte("z"), false)); err != nil {
+			if err := errors.Join(p.Flush(), p.Compact(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -228,7 +228,7 @@ func TestS05ScansLeftMidwayHoldNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.DB().Compact(t.Context(), []byte("a"), []byte("z"), false); err != nil {
+	if err := p.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m := p.DB().Metrics()
@@ -254,7 +254,7 @@ func TestS05ObsoleteBytesAreShown(t *testing.T) {
 		if err := p.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.DB().Compact(t.Context(), []byte("a"), []byte("z"), false); err != nil {
+		if err := p.Compact(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if s := p.Stats(); s.Obsolete == 0 || s.InUse != 1 {

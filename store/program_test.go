@@ -137,7 +137,7 @@ func TestProgramTotalsAreTheStraightFold(t *testing.T) {
 			}
 		}
 		if rng.IntN(2) == 0 {
-			if err := p.DB().Compact(t.Context(), []byte("a"), []byte("z"), false); err != nil {
+			if err := p.Compact(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

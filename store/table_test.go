@@ -281,3 +281,31 @@ func TestOpenedStatesRest(t *testing.T) {
 		})
 	}
 }
+
+// A table is compacted after the flush behind it where it holds much of what lies
+// beneath; a small one waits for the next.
+func TestRipeTablesAreCompacted(t *testing.T) {
+	const all, some = 20_000, 3_000 // totals; either are written as a table
+	synctest.Test(t, func(t *testing.T) {
+		d := openDir(t, "state", crashOptions(t, vfs.NewMem()).WithTune(func(o *pebble.Options) { o.MemTableSize = 64 << 10 }))
+		p := created(t, d, 0)
+		want := map[string]sum{}
+		var position int64
+		flushed := func(totals int) (tables int) {
+			position++
+			apply(t, p, many(totals), position)
+			want = added(want, many(totals))
+			if err := p.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Minute)
+			return int(p.DB().Metrics().Levels[0].Sublevels)
+		}
+		for i, c := range []struct{ totals, tables int }{{all, 0}, {all, 0}, {some, 1}, {some, 0}, {some, 1}, {all, 0}, {all, 0}} {
+			if got := flushed(c.totals); got != c.tables {
+				t.Fatalf("flush %d, of %d totals: %d tables lie one above the other, want %d", i+1, c.totals, got, c.tables)
+			}
+		}
+		holds(t, p, want, position)
+	})
+}
