@@ -69,7 +69,7 @@ func (t *task) applyLoop(ctx context.Context, folded <-chan struct{}) error {
 }
 
 // manyRecords in an apply interval make a stream heavy.
-const manyRecords = 20_000
+const manyRecords = 2_000
 
 // flush makes durable what is applied.
 func (t *task) flush(ctx context.Context, store Store) error {

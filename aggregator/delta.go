@@ -76,10 +76,7 @@ func (d *Delta) fills(records int64, bytes int) bool {
 // Reset empties the delta and keeps its memory for the next, but for what is far
 // too much for what came.
 func (d *Delta) Reset(first int64) {
-	// A table far too large for what came is cleared and searched in vain.
-	if n := len(d.table); n > minTable && d.rows < n/16 {
-		d.table = d.table[:n/2]
-	}
+	d.table = d.table[:d.nextTable()]
 	if n := len(d.slabs); n > 8 && d.rows < n*slabRows/4 {
 		clear(d.slabs[n/2:])
 		d.slabs = d.slabs[:n/2]
@@ -93,6 +90,24 @@ func (d *Delta) Reset(first int64) {
 	d.memory.reset()
 	d.index.reset()
 	d.changes, d.lost = d.changes[:0], 0
+}
+
+// nextTable is how long the table of the next delta is: one that is far too large
+// for what came is cleared and searched in vain.
+func (d *Delta) nextTable() int {
+	n := len(d.table)
+	if n > minTable && d.First < d.Next && d.rows < n/16 {
+		n /= 2
+	}
+	return n
+}
+
+// successor is an empty delta with a table for what came before, since one that
+// grows holds up readers; its rows get memory as they come.
+func (d *Delta) successor() *Delta {
+	next := d.program.NewDelta(d.partition, d.partitions)
+	next.table = make([]uint64, d.nextTable())
+	return next
 }
 
 // note lets the delta note which rows are folded into from here on: the last few

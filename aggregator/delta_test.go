@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -194,4 +195,37 @@ func TestDeltaIsReadSideBySide(t *testing.T) {
 		})
 	}
 	g.Wait()
+}
+
+// TestS07MemoryOfACatchUpIsLetGoOf: deltas that a catch-up has filled are of no use
+// to a partition that is live, and are not kept for it.
+func TestS07MemoryOfACatchUpIsLetGoOf(t *testing.T) {
+	const users = 20_000
+	r := newRig(t, 1)
+	r.tuning.ApplyRecords, r.tuning.ApplyInterval, r.tuning.FlushInterval = users/3, time.Millisecond, time.Millisecond
+	for i := range users {
+		r.log.produce(0, sale(i, "1"))
+	}
+	r.start(0)
+	r.caughtUp(0)
+	r.until(0, "applied", func(PartitionStatus) bool { return r.stored(0) == users })
+	totals := r.p.tasks[0].task.totals
+	rows := func() (n int) {
+		totals.mu.Lock()
+		defer totals.mu.Unlock()
+		for _, d := range []*Delta{totals.active, totals.frozen, totals.spare} {
+			if d != nil {
+				n += len(d.slabs) * slabRows
+			}
+		}
+		return n
+	}
+	r.until(0, "let go of", func(PartitionStatus) bool { return rows() == 0 })
+	r.log.produce(0, sale(7, "1"))
+	r.caughtUp(0)
+	r.expect(0, "7", `{"userId":7,"sales":2,"revenue":2}`)
+	if n := rows(); n > slabRows {
+		t.Errorf("there is room for %d rows, of one sale", n)
+	}
+	r.stop()
 }

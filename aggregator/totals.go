@@ -24,7 +24,8 @@ type totals struct {
 	progress Progress     // of the store
 	active   *Delta       // [First, Next): being folded
 	frozen   *Delta       // being applied, nil where none is
-	spare    *Delta       // empty, the next active
+	spare    *Delta       // the next active, once it is emptied
+	live     bool         // the log's end was reached: applies are rare
 	changed  chan struct{}
 
 	reach    reach
@@ -55,7 +56,7 @@ func (t *totals) open(s Store, epoch int64) {
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
 	t.closed = make(chan struct{})
 	t.frozen, t.rankings = nil, nil
-	t.stopped = false
+	t.stopped, t.live = false, false
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)
@@ -100,13 +101,27 @@ func (t *totals) position() int64 {
 	return t.active.Next
 }
 
-// caughtUp tells the store that the log's end is reached.
+// caughtUp notes that the log's end is reached, and tells the store. The memory
+// of deltas that hold nothing is let go of, here and after each apply from now on.
 func (t *totals) caughtUp() {
-	t.mu.RLock()
+	t.mu.Lock()
 	store := t.store
-	t.mu.RUnlock()
+	t.live = true
+	t.letGo()
+	t.mu.Unlock()
 	if store != nil {
 		store.CatchUp(false)
+	}
+}
+
+// letGo has those who fill the spare delta, and the active one where it is empty,
+// take memory as they need it. The caller holds mu.
+func (t *totals) letGo() {
+	if t.spare != nil {
+		t.spare = t.spare.successor()
+	}
+	if d := t.active; d != nil && d.First == d.Next && len(t.rankings) == 0 { // rankings go by what it has noted
+		t.active = t.emptied(d.successor(), d.Next)
 	}
 }
 
@@ -259,6 +274,9 @@ func (t *totals) thaw(applied Progress) {
 	t.carry(func() {
 		t.progress = applied
 		t.spare, t.frozen = t.frozen, nil
+		if t.live {
+			t.letGo()
+		}
 		t.room.Broadcast()
 	})
 }
@@ -277,7 +295,7 @@ func (t *totals) moved(applied Progress) {
 // read. The caller holds mu.
 func (t *totals) emptied(d *Delta, first int64) *Delta {
 	if d.pinned() {
-		d = t.program.NewDelta(d.partition, d.partitions)
+		d = d.successor()
 	}
 	d.Reset(first)
 	if len(t.rankings) == 0 {

@@ -118,7 +118,7 @@ var keys = []key{
 	{"state/apply_records", whole(1, math.MaxInt32), "1000000", "records",
 		"The most records that a partition folds in memory, where they are already visible, before one batch goes to disk. It goes earlier where the totals of all partitions that wait for theirs have filled their part of the memory."},
 	{"state/apply_interval", duration(time.Millisecond), "2s", "duration",
-		"The longest that folded records wait for their apply; while the partition catches up or its stream is heavy (20,000 records an interval), until the next flush, so that a key which comes again is written once. A flush, behind which a crash takes nothing back, comes each fifteen intervals, or each `snapshots.interval` where that is shorter: 1 to 30 s."},
+		"The longest that folded records wait for their apply; while the partition catches up or its stream is heavy (2,000 records an interval), until the next flush, so that a key which comes again is written once. A flush, behind which a crash takes nothing back, comes each fifteen intervals, or each `snapshots.interval` where that is shorter: 1 to 30 s."},
 	{"state/set_limit", whole(1, math.MaxInt32), "10000", "members",
 		"The most members that a `collect_set` keeps for a key. Over it the smallest are kept and the answer says so."},
 
