@@ -110,6 +110,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 bench: ## Measure everything against a real Kafka and write docs/performance.md (BENCH_ONLY, BENCH_EVENTS, ...)
 	@internal/testkit/servers/setup || echo "no Java: going on with the broker in memory"
 	go test -tags bench -count=1 -timeout 0 -v -run '^TestBench$$' ./bench
+	@if [ -z "$${BENCH_ONLY:-}" ]; then $(MAKE) --no-print-directory microbench; fi
 
 .PHONY: microbench
 microbench: ## Go's benchmarks of the packages on the path of an event, for benchstat (BENCHTIME, BENCHCOUNT)

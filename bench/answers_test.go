@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 
 // answers starts a yardstick that answers whatever it is asked with size bytes,
 // by net/http and nothing behind it: what a service in Go answers in at best,
-// beside the same load. It returns where it listens, and its CPU so far.
-func (b *bench) answers(t *testing.T, size int) (address string, used func() float64) {
+// beside the same load. It returns where it listens, its CPU so far, and what
+// ends it.
+func (b *bench) answers(t *testing.T, size int) (address string, used func() float64, end func()) {
 	t.Helper()
 	ports, err := servers.FreePorts(1)
 	if err != nil {
@@ -29,17 +31,18 @@ func (b *bench) answers(t *testing.T, size int) (address string, used func() flo
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		cmd.Process.Kill() // it serves until then
 		cmd.Wait()
 	})
-	for end := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	t.Cleanup(end)
+	for late := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
-			return address, func() float64 { return cpu(cmd.Process.Pid) }
+			return address, func() float64 { return cpu(cmd.Process.Pid) }, end
 		}
-		if time.Now().After(end) {
+		if time.Now().After(late) {
 			t.Fatalf("the yardstick of answers: %v", err)
 		}
 	}

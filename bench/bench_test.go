@@ -107,8 +107,11 @@ func (b *bench) name(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, b.names)
 }
 
-// seconds is the span of a phase under load.
+// span is that of a phase under load.
 func (b *bench) span() time.Duration { return time.Duration(b.size.Seconds) * time.Second }
+
+// pace is the time that a point of the growth takes.
+func (b *bench) pace() time.Duration { return time.Duration(b.size.Pace) * time.Second }
 
 // filled is a topic that holds an event of each of so many users, and a state
 // with a snapshot of it.

@@ -211,24 +211,33 @@ func measureDrain(t *testing.T, b *bench, s *section) {
 	s.Chart = sharesTable(shares, costs)
 }
 
-// measureUsers compares the cost of an event with few and with many users.
+// measureUsers compares the cost of an event with few and with many users, run
+// for run.
 func measureUsers(t *testing.T, b *bench, s *section) {
-	var cpu [2]float64
-	for i, users := range []int{b.size.Few, b.size.Many} {
-		topic, g := b.name("users"), newSales(users, uniform, 2)
-		b.say("writing %d events, uniform over %d users", b.size.Events, users)
-		b.broker.createTopic(t, topic, partitions)
-		b.fill(t, topic, g, b.size.Events)
-		r := b.drain(t, topic, b.size.Events, nil)
-		b.broker.deleteTopic(t, topic)
-		cpu[i] = r.cpu
-		what := grouped(strconv.Itoa(users)) + " users, uniform: "
-		memory := figure{What: what + "peak memory", Unit: "MiB", Values: []float64{r.peak}, Other: r.other}
-		if i == 1 {
-			memory.Target = atMost(512)
-		}
-		s.add(figure{What: what + "CPU", Unit: "CPU-s/M", Values: []float64{r.cpu}, Other: r.other})
-		s.add(memory)
+	users := [2]int{b.size.Few, b.size.Many}
+	var topics [2]string
+	for i, n := range users {
+		topics[i] = b.name("users")
+		b.say("writing %d events, uniform over %d users", b.size.Events, n)
+		b.broker.createTopic(t, topics[i], partitions)
+		b.fill(t, topics[i], newSales(n, uniform, 2), b.size.Events)
 	}
-	s.add(figure{What: "CPU of an event, many users against few", Unit: "ratio", Target: atMost(2.5), Values: []float64{cpu[1] / cpu[0]}, Other: -1})
+	var cpu, peak [2][]float64
+	var other [2]float64
+	var ratio []float64
+	for range b.size.Runs {
+		for i, topic := range topics {
+			r := b.drain(t, topic, b.size.Events, nil)
+			cpu[i], peak[i], other[i] = append(cpu[i], r.cpu), append(peak[i], r.peak), max(other[i], r.other)
+			b.say("drain of %d users: %.2f CPU-s/M, %.0f events/s, %.0f MiB", users[i], r.cpu, r.rate, r.peak)
+		}
+		ratio = append(ratio, cpu[1][len(ratio)]/cpu[0][len(ratio)])
+	}
+	for i, n := range users {
+		what := grouped(strconv.Itoa(n)) + " users, uniform: "
+		s.add(figure{What: what + "CPU", Unit: "CPU-s/M", Values: cpu[i], Other: other[i]})
+		s.add(figure{What: what + "peak memory", Unit: "MiB", Target: atMost(512), Values: peak[i], Other: other[i]})
+		b.broker.deleteTopic(t, topics[i])
+	}
+	s.add(figure{What: "CPU of an event, many users against few", Unit: "ratio", Target: atMost(2.5), Values: ratio, Other: -1, Note: "run for run"})
 }

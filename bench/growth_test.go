@@ -60,8 +60,8 @@ func reduce(totals map[int32]total, batch []sale) {
 	}
 }
 
-// measureGrowth folds an hour's worth of batches one after another, and has the
-// model do the same.
+// measureGrowth folds an hour's worth of batches, a point of the curve in as long
+// as a flush takes to come round, and has the model do the same.
 func measureGrowth(t *testing.T, b *bench, s *section) {
 	topic, g := b.name("growth"), newSales(b.size.Users, uniform, 4)
 	b.broker.createTopic(t, topic, partitions)
@@ -75,18 +75,20 @@ func measureGrowth(t *testing.T, b *bench, s *section) {
 	model := &union{totals: map[int32]total{}}
 	rnd := rand.New(rand.NewPCG(5, 7))
 	for point := range growthPoints {
-		at := svc.cpu()
+		began, at := time.Now(), svc.cpu()
 		for batch := range size {
+			<-time.After(time.Until(began.Add(time.Duration(batch) * b.pace() / time.Duration(size))))
 			b.fill(t, topic, g, b.size.Batch)
 			svc.folds(t, time.Minute, 20*time.Millisecond, int64((point*size+batch+1)*b.size.Batch))
 		}
+		<-time.After(time.Until(began.Add(b.pace())))
 		ours = append(ours, (svc.cpu()-at)/float64(size)*1000)
 
 		const measured = 3
-		began := own()
+		mine := own()
 		for i := range size {
 			if i == max(0, size-measured) {
-				began = own()
+				mine = own()
 			}
 			batch := make([]sale, b.size.Batch)
 			for j := range batch {
@@ -99,12 +101,12 @@ func measureGrowth(t *testing.T, b *bench, s *section) {
 			}
 			model.cached(batch)
 		}
-		cached = append(cached, (own()-began)/float64(min(size, measured))*1000)
-		began = own()
+		cached = append(cached, (own()-mine)/float64(min(size, measured))*1000)
+		mine = own()
 		if got := model.recompute(); got != len(model.totals) {
 			t.Fatalf("the two models have %d and %d users", got, len(model.totals))
 		}
-		recomputed = append(recomputed, (own()-began)*1000)
+		recomputed = append(recomputed, (own()-mine)*1000)
 		b.say("growth: after %d batches %.1f ms a batch; union and reduce: %.0f ms cached, %.0f ms recomputed",
 			(point+1)*size, ours[point], cached[point], recomputed[point])
 	}

@@ -71,6 +71,59 @@ func measureReads(t *testing.T, b *bench, s *section) {
 	press(t, svc.address, 1, time.Second, 3*b.span(), byKey)
 	folding := (svc.cpu() - at) / time.Since(began).Seconds()
 
+	key, keys, rows := "/v1/aggregates/1", "/v1/aggregates?limit=100", "/v1/aggregates?limit=1000"
+	phases := []*readPhase{
+		{what: "read by key", workers: 4, pause: 2 * time.Millisecond, ask: byKey, like: key, p99: atMost(2)},
+		{what: "batchGet of 100 keys", workers: 2, pause: 20 * time.Millisecond, ask: byHundred, like: keys, p99: atMost(5)},
+		{what: "page of 1,000 rows", workers: 2, pause: 40 * time.Millisecond, ask: page, like: rows, p99: atMost(10)},
+		{what: "read by key, as many as go", workers: workers, ask: byKey, like: key},
+	}
+	for range b.size.Runs {
+		for _, p := range phases {
+			p.measure(t, b, svc, folding)
+			p.measureFloor(t, b, svc)
+		}
+	}
+	for _, p := range phases {
+		s.add(figure{What: p.what + ": p99", Unit: "ms", Target: p.p99, Values: p.times.p99s, Other: p.other,
+			Note: fmt.Sprintf("median %s ms, %s/s, %s", number(median(p.times.medians)), number(median(p.rates)), foldingAt(median(p.folded)))})
+		s.add(figure{What: p.what + ", the floor: p99", Unit: "ms", Values: p.floors.p99s, Other: -1,
+			Note: fmt.Sprintf("median %s ms: net/http and nothing behind it, as many bytes, beside the same load", number(median(p.floors.medians)))})
+	}
+	flat := phases[len(phases)-1]
+	s.add(figure{What: "the floor's answers in a CPU-second", Unit: "reads", Values: flat.floors.perCPU, Other: -1})
+	s.add(figure{What: "reads by key in a CPU-second of the service", Unit: "reads", Target: atLeast(20_000),
+		Values: flat.times.perCPU, Other: -1, Note: "less what folding takes; the client not counted"})
+	if rate := load.stop(t); rate < 0.95*float64(b.size.Load) {
+		b.say("reads: the harness offered %.0f events/s alone, of %d", rate, b.size.Load)
+	}
+	svc.stop(t)
+}
+
+// readPhase is a kind of read beside the load, and what its runs gave.
+type readPhase struct {
+	what    string
+	workers int
+	pause   time.Duration // of a worker between two requests
+	ask     asker
+	like    string // a path whose answer is as long, for the floor
+	p99     target
+
+	times, floors latencies
+	rates, folded []float64 // a second
+	other         float64
+}
+
+// latencies are of requests, a value for each run.
+type latencies struct{ medians, p99s, perCPU []float64 }
+
+func (a *latencies) add(times []time.Duration, cpuSeconds float64) {
+	a.medians, a.p99s = append(a.medians, quantile(times, 0.5)), append(a.p99s, quantile(times, 0.99))
+	a.perCPU = append(a.perCPU, float64(len(times))/max(cpuSeconds, 0.001))
+}
+
+// measure is one run, of which folding takes a known share of a core.
+func (p *readPhase) measure(t *testing.T, b *bench, svc *service, folding float64) {
 	folded := func() float64 {
 		st, err := svc.status()
 		if err != nil {
@@ -78,44 +131,28 @@ func measureReads(t *testing.T, b *bench, s *section) {
 		}
 		return float64(st.folded())
 	}
-	phase := func(what string, workers int, pause time.Duration, ask asker, p99 target) (times []time.Duration, cpuSeconds float64) {
-		m := b.meter()
-		began, at, before := time.Now(), svc.cpu(), folded()
-		times = press(t, svc.address, workers, pause, b.span(), ask)
-		took, used := time.Since(began).Seconds(), svc.cpu()-at
-		s.add(figure{What: what + ": p99", Unit: "ms", Target: p99, Values: []float64{quantile(times, 0.99)}, Other: m.others(used),
-			Note: fmt.Sprintf("median %s ms, %s/s, %s", number(quantile(times, 0.5)), number(float64(len(times))/took), foldingAt((folded()-before)/took))})
-		b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding, %.2f for the servers, %.2f for the harness", what,
-			quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding, (b.servers()-m.servers)/took, (own()-m.own)/took)
-		return times, used - folding*took
-	}
-	least := func(what string, workers int, pause time.Duration, like string, ask asker) (times []time.Duration, cpuSeconds float64) {
-		size := 0
-		askOnce(t, svc.address, func(c *conn, _, _ int) error {
-			body, err := c.get(like)
-			size = len(body)
-			return err
-		})
-		address, used := b.answers(t, size)
-		times = press(t, address, workers, pause, b.span()/2, ask)
-		s.add(figure{What: what + ", the floor: p99", Unit: "ms", Values: []float64{quantile(times, 0.99)}, Other: -1,
-			Note: fmt.Sprintf("median %s ms: net/http and nothing behind it, as many bytes, beside the same load", number(quantile(times, 0.5)))})
-		b.say("%s: the floor's median %.2f ms, p99 %.2f ms", what, quantile(times, 0.5), quantile(times, 0.99))
-		return times, used()
-	}
-	phase("read by key", 4, 2*time.Millisecond, byKey, atMost(2))
-	least("read by key", 4, 2*time.Millisecond, "/v1/aggregates/1", byKey)
-	phase("batchGet of 100 keys", 2, 20*time.Millisecond, byHundred, atMost(5))
-	least("batchGet of 100 keys", 2, 20*time.Millisecond, "/v1/aggregates?limit=100", byHundred)
-	phase("page of 1,000 rows", 2, 40*time.Millisecond, page, atMost(10))
-	least("page of 1,000 rows", 2, 40*time.Millisecond, "/v1/aggregates?limit=1000", page)
-	times, used := phase("read by key, as many as go", workers, 0, byKey, target{})
-	answered, spent := least("read by key, as many as go", workers, 0, "/v1/aggregates/1", byKey)
-	s.add(figure{What: "the floor's answers in a CPU-second", Unit: "reads", Values: []float64{float64(len(answered)) / max(spent, 0.001)}, Other: -1})
-	s.add(figure{What: "reads by key in a CPU-second of the service", Unit: "reads", Target: atLeast(20_000),
-		Values: []float64{float64(len(times)) / max(used, 0.001)}, Other: -1, Note: "less what folding takes; the client not counted"})
-	if rate := load.stop(t); rate < 0.95*float64(b.size.Load) {
-		b.say("reads: the harness offered %.0f events/s alone, of %d", rate, b.size.Load)
-	}
-	svc.stop(t)
+	m := b.meter()
+	began, at, before := time.Now(), svc.cpu(), folded()
+	times := press(t, svc.address, p.workers, p.pause, b.span(), p.ask)
+	took, used := time.Since(began).Seconds(), svc.cpu()-at
+	p.times.add(times, used-folding*took)
+	p.rates, p.folded = append(p.rates, float64(len(times))/took), append(p.folded, (folded()-before)/took)
+	p.other = max(p.other, m.others(used))
+	b.say("%s: median %.2f ms, p99 %.2f ms, %.0f/s, %.2f of a core with %.2f for folding, %.2f for the servers, %.2f for the harness", p.what,
+		quantile(times, 0.5), quantile(times, 0.99), float64(len(times))/took, used/took, folding, (b.servers()-m.servers)/took, (own()-m.own)/took)
+}
+
+// measureFloor asks a server in the same way that has nothing to do.
+func (p *readPhase) measureFloor(t *testing.T, b *bench, svc *service) {
+	size := 0
+	askOnce(t, svc.address, func(c *conn, _, _ int) error {
+		body, err := c.get(p.like)
+		size = len(body)
+		return err
+	})
+	address, used, end := b.answers(t, size)
+	times := press(t, address, p.workers, p.pause, b.span()/2, p.ask)
+	p.floors.add(times, used())
+	end()
+	b.say("%s: the floor's median %.2f ms, p99 %.2f ms", p.what, quantile(times, 0.5), quantile(times, 0.99))
 }

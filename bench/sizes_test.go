@@ -17,6 +17,7 @@ type sizes struct {
 	Documents int // of a history
 	Batches   int // of the growth
 	Batch     int // events in one of them
+	Pace      int // seconds for each point of the growth
 	Offered   int // events a second while freshness is measured
 	Load      int // events a second while reads are measured
 	Seconds   int // of each phase under load
@@ -27,20 +28,20 @@ type sizes struct {
 // full is what the figures in docs/performance.md are made with.
 var full = sizes{
 	Events: 10_000_000, Users: 1_000_000, Few: 100_000, Many: 10_000_000, Documents: 1_000_000,
-	Batches: 720, Batch: 10_000, Offered: 20_000, Load: 200_000, Seconds: 10, Rest: 75, Runs: 3,
+	Batches: 720, Batch: 10_000, Pace: 30, Offered: 20_000, Load: 200_000, Seconds: 10, Rest: 75, Runs: 3,
 }
 
 // small takes seconds: it tries the harness.
 var small = sizes{
 	Events: 20_000, Users: 2_000, Few: 200, Many: 4_000, Documents: 2_000,
-	Batches: 8, Batch: 500, Offered: 1_000, Load: 2_000, Seconds: 1, Rest: 1, Runs: 1,
+	Batches: 8, Batch: 500, Pace: 1, Offered: 1_000, Load: 2_000, Seconds: 1, Rest: 1, Runs: 1,
 }
 
 // variables are the names by which the environment changes a size.
 func (s *sizes) variables() map[string]*int {
 	return map[string]*int{
 		"BENCH_EVENTS": &s.Events, "BENCH_USERS": &s.Users, "BENCH_FEW_USERS": &s.Few, "BENCH_MANY_USERS": &s.Many,
-		"BENCH_DOCUMENTS": &s.Documents, "BENCH_BATCHES": &s.Batches, "BENCH_BATCH": &s.Batch,
+		"BENCH_DOCUMENTS": &s.Documents, "BENCH_BATCHES": &s.Batches, "BENCH_BATCH": &s.Batch, "BENCH_PACE": &s.Pace,
 		"BENCH_OFFERED": &s.Offered, "BENCH_LOAD": &s.Load, "BENCH_SECONDS": &s.Seconds, "BENCH_REST": &s.Rest,
 		"BENCH_RUNS": &s.Runs,
 	}
