@@ -96,7 +96,8 @@ func (d *Delta) Reset(first int64) {
 // for what came is cleared and searched in vain.
 func (d *Delta) nextTable() int {
 	n := len(d.table)
-	if n > minTable && d.First < d.Next && d.rows < n/16 {
+	used := d.rows > 0 || d.First < d.Next // nothing is known of the need of one that was not
+	if n > minTable && used && d.rows < n/16 {
 		n /= 2
 	}
 	return n

@@ -107,19 +107,19 @@ func (t *totals) caughtUp() {
 	t.mu.Lock()
 	store := t.store
 	t.live = true
-	t.letGo()
+	if t.spare != nil {
+		t.letGo(t.spare.successor())
+	}
 	t.mu.Unlock()
 	if store != nil {
 		store.CatchUp(false)
 	}
 }
 
-// letGo has those who fill the spare delta, and the active one where it is empty,
-// take memory as they need it. The caller holds mu.
-func (t *totals) letGo() {
-	if t.spare != nil {
-		t.spare = t.spare.successor()
-	}
+// letGo drops the memory of the spare delta, in whose place is next, and of the
+// active one where it is empty. The caller holds mu.
+func (t *totals) letGo(next *Delta) {
+	t.spare = next
 	if d := t.active; d != nil && d.First == d.Next && len(t.rankings) == 0 { // rankings go by what it has noted
 		t.active = t.emptied(d.successor(), d.Next)
 	}
@@ -269,13 +269,24 @@ func (t *totals) setAside() (frozen *Delta, next Progress, behind []*ranking) {
 	return t.frozen, t.progress.after(t.frozen), behind
 }
 
-// thaw drops the frozen delta: the store holds it now.
+// thaw drops the frozen delta: the store holds it now. The goroutine that applies
+// calls it.
 func (t *totals) thaw(applied Progress) {
+	t.mu.RLock()
+	frozen, live := t.frozen, t.live
+	t.mu.RUnlock()
+	next := frozen
+	if live {
+		next = frozen.successor() // before readers are held up
+	}
 	t.carry(func() {
 		t.progress = applied
-		t.spare, t.frozen = t.frozen, nil
-		if t.live {
-			t.letGo()
+		t.spare, t.frozen = next, nil
+		switch {
+		case live:
+			t.letGo(next)
+		case t.live: // by now
+			t.letGo(frozen.successor())
 		}
 		t.room.Broadcast()
 	})

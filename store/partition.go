@@ -153,25 +153,26 @@ func (p *Partition) gatherTables() {
 }
 
 // rest holds compaction until the first Flush where tables had gathered when the
-// state was closed: a partition that changes hands is live before it is tidied.
+// state was closed, or one is not ripe: a partition that changes hands is live before
+// it is tidied.
 func (p *Partition) rest() {
-	p.seat.hold(p.tables() > 1 && p.fewTables())
+	p.seat.hold(p.fewTables() && (p.tables() > 1 || !p.ripe()))
 }
 
 // fewTables says whether more may gather.
 func (p *Partition) fewTables() bool { return p.tables() < p.opts.L0StopWritesThreshold/2 }
 
 // ripe says whether the tables that lie above the others are worth a compaction,
-// which writes most of what lies beneath anew: there are two or more, or the one
-// comes to half of that. A heavy stream brings most keys with each apply, and every
-// read looks into each table.
+// which writes most of what lies beneath anew. One is not that comes to less than
+// half of it. A heavy stream brings most keys with each apply, and every read looks
+// into each table. Without such tables those beneath may be compacted.
 func (p *Partition) ripe() bool {
 	levels := p.db.Metrics().Levels
 	beneath := int64(0)
 	for i := range levels[1:] {
 		beneath += levels[1+i].TablesSize
 	}
-	return levels[0].Sublevels > 1 || 2*levels[0].TablesSize >= beneath
+	return levels[0].Sublevels != 1 || 2*levels[0].TablesSize >= beneath
 }
 
 // begin enters the gate for a write and checks that one may be made. The

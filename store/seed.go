@@ -65,6 +65,7 @@ func (p *Partition) seed(verb string, fill func(add func(func(b *pebble.Batch) e
 		return err
 	}
 	defer p.gate.leave()
+	p.seat.hold(false) // nothing here asks how many tables have gathered
 	b := p.db.NewBatch()
 	defer func() { b.Close() }()
 	commit := func() error {

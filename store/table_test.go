@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,29 +285,110 @@ func TestOpenedStatesRest(t *testing.T) {
 }
 
 // A table is compacted after the flush behind it where it holds much of what lies
-// beneath; a small one waits for the next.
+// beneath; a small one waits for the next, also where the state is closed and opened
+// meanwhile.
 func TestRipeTablesAreCompacted(t *testing.T) {
 	const all, some = 20_000, 3_000 // totals; either are written as a table
 	synctest.Test(t, func(t *testing.T) {
-		d := openDir(t, "state", crashOptions(t, vfs.NewMem()).WithTune(func(o *pebble.Options) { o.MemTableSize = 64 << 10 }))
+		o := crashOptions(t, vfs.NewMem()).WithTune(func(o *pebble.Options) { o.MemTableSize = 64 << 10 })
+		d := openDir(t, "state", o)
 		p := created(t, d, 0)
-		want := map[string]sum{}
-		var position int64
-		flushed := func(totals int) (tables int) {
-			position++
-			apply(t, p, many(totals), position)
-			want = added(want, many(totals))
-			if err := p.Flush(); err != nil {
-				t.Fatal(err)
-			}
+		tables := func() int {
 			<-time.After(time.Minute)
 			return int(p.DB().Metrics().Levels[0].Sublevels)
 		}
-		for i, c := range []struct{ totals, tables int }{{all, 0}, {all, 0}, {some, 1}, {some, 0}, {some, 1}, {all, 0}, {all, 0}} {
-			if got := flushed(c.totals); got != c.tables {
+		want := map[string]sum{}
+		for i, c := range []struct{ totals, tables int }{{all, 0}, {all, 0}, {some, 1}, {some, 0}, {some, 1}, {all, 0}, {all, 0}, {some, 1}} {
+			apply(t, p, many(c.totals), int64(i+1))
+			want = added(want, many(c.totals))
+			if err := p.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if got := tables(); got != c.tables {
 				t.Fatalf("flush %d, of %d totals: %d tables lie one above the other, want %d", i+1, c.totals, got, c.tables)
 			}
 		}
-		holds(t, p, want, position)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d = openDir(t, "state", o)
+		p = openPartition(t, d, 0)
+		if got := tables(); got != 1 {
+			t.Fatalf("opened anew %d tables lie one above the other, want 1", got)
+		}
+		apply(t, p, many(some), 9)
+		want = added(want, many(some))
+		if err := p.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := tables(); got != 0 {
+			t.Fatalf("with another small one %d tables lie one above the other, want 0", got)
+		}
+		holds(t, p, want, 9)
+	})
+}
+
+// heldFS holds up the first table that is made once it is armed.
+type heldFS struct {
+	vfs.FS
+	armed       atomic.Bool
+	begun, goOn chan struct{}
+}
+
+func (h *heldFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasSuffix(name, ".sst") && h.armed.CompareAndSwap(true, false) {
+		close(h.begun)
+		<-h.goOn
+	}
+	return h.FS.Create(name, category)
+}
+
+// What a catch-up has left is compacted to the end though nothing comes any more: a
+// flush that finds a compaction under way, and none of its tables left above, does
+// not keep the next from beginning.
+func TestIdleStatesAreCompactedToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := &heldFS{FS: vfs.NewMem(), begun: make(chan struct{}), goOn: make(chan struct{})}
+		var watched atomic.Bool
+		o := options(t).WithFS(held).WithTune(func(o *pebble.Options) {
+			o.MemTableSize, o.LBaseMaxBytes = 64<<10, 64<<10
+			for i := range o.TargetFileSizes {
+				o.TargetFileSizes[i] = 16 << 10
+			}
+			ended := o.EventListener.CompactionEnd
+			o.EventListener.CompactionEnd = func(info pebble.CompactionInfo) {
+				if watched.Load() && len(info.Input) > 0 && info.Input[0].Level == 0 {
+					held.armed.Store(true) // for one of those beneath
+				}
+				ended(info)
+			}
+		})
+		p := created(t, openDir(t, "state", o), 0)
+		flush := func() {
+			t.Helper()
+			if err := p.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(t, p, many(20_000), 1)
+		flush()
+		<-time.After(time.Minute)
+		p.CatchUp(true)
+		for i := range int64(6) {
+			apply(t, p, many(20_000), 2+i)
+		}
+		watched.Store(true)
+		p.CatchUp(false)
+		flush()
+		<-held.begun
+		watched.Store(false)
+		flush()
+		close(held.goOn)
+		<-time.After(time.Minute)
+		for i, level := range p.DB().Metrics().Levels[:6] {
+			if level.Score >= 1 {
+				t.Errorf("level %d waits for a compaction: %.2f", i, level.Score)
+			}
+		}
 	})
 }
