@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,8 +20,9 @@ import (
 // counting counts the bytes that are read of files, and fails after a number
 // of them, where it is above zero.
 type counting struct {
-	bytes atomic.Int64
-	fail  int64
+	bytes   atomic.Int64
+	fail    int64
+	reading sync.Mutex // where it fails
 }
 
 func (c *counting) through(b bucket) bucket {
@@ -39,6 +41,8 @@ type countingReader struct {
 
 func (r *countingReader) Read(p []byte) (int, error) {
 	if f := r.c.fail; f > 0 {
+		r.c.reading.Lock() // transfers beside each other read no more than that together
+		defer r.c.reading.Unlock()
 		left := f - r.c.bytes.Load()
 		if left <= 0 {
 			return 0, errFault
