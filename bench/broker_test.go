@@ -19,6 +19,9 @@ import (
 
 const partitions = 8
 
+// kafkaBroker is what the report calls the broker that counts.
+const kafkaBroker = "Apache Kafka, one KRaft node with 512 MiB of heap"
+
 // broker is what is read from.
 type broker struct {
 	address string
@@ -37,7 +40,7 @@ func startBroker(t *testing.T, dir, which string) *broker {
 		k, err := servers.StartKafka(dir, servers.KafkaOptions{})
 		if err == nil {
 			t.Cleanup(k.Kill)
-			b.address, b.kind = k.Address, "Apache Kafka, one KRaft node with 512 MiB of heap"
+			b.address, b.kind = k.Address, kafkaBroker
 			b.pid, err = child("kafka.Kafka\x00" + dir)
 		}
 		if err != nil && which == "kafka" {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,6 @@ func measureFreshness(t *testing.T, b *bench, s *section) {
 	svc.stop(t)
 	for _, q := range measured {
 		s.add(figure{What: "produced to readable over HTTP: " + q.name, Unit: "ms", Target: q.target, Values: q.values, Other: other,
-			Note: fmt.Sprintf("%d probes %s", probes, foldingAt(rate))})
+			Note: fmt.Sprintf("%s probes %s", grouped(strconv.Itoa(probes)), foldingAt(rate))})
 	}
 }

@@ -226,7 +226,7 @@ func sharesOf(traces []byte) (map[string]float64, error) {
 // are of an event's cost.
 func sharesTable(shares map[spread]map[string]float64, costs map[spread]float64) string {
 	var b strings.Builder
-	b.WriteString("Where the CPU of a drain goes, from a profile of a run of its own (nanoseconds of an event, share):\n\n| part | zipf | | uniform | |\n|---|---|---|---|---|\n")
+	b.WriteString("Where the CPU of a drain goes, from a profile of a run of its own (its shares, and of the cost above what they make in nanoseconds of an event):\n\n| part | zipf | | uniform | |\n|---|---|---|---|---|\n")
 	names := []string{elsewhere}
 	for _, p := range wholes {
 		names = append([]string{p.name}, names...)

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// median is the middle one of values, of an even number the lower of the two.
+// median is the middle one of values, of an even number the mean of the two.
 func median(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	if len(s) == 0 {
 		return math.NaN()
 	}
-	return s[(len(s)-1)/2]
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // quantile is the least of times that a share of them does not exceed, in
