@@ -151,6 +151,28 @@ func TestDeltaBytes(t *testing.T) {
 	}
 }
 
+// The table of a delta shrinks with what comes, also where that is no record, as with
+// a history, and not for want of anything.
+func TestDeltaTableShrinks(t *testing.T) {
+	r := selects(t, "count(*) AS n")
+	fill(t, r, 10_000)
+	r.delta.First, r.delta.Next = 0, 0 // documents have no offsets
+	large := len(r.delta.table)
+	r.delta.Reset(0)
+	r.delta.Reset(0)
+	if next := r.delta.successor(); len(r.delta.table) != large || len(next.table) != large {
+		t.Errorf("without anything the table went from %d entries to %d, and %d for the next", large, len(r.delta.table), len(next.table))
+	}
+	for range 10 {
+		fill(t, r, 10)
+		r.delta.First, r.delta.Next = 0, 0
+		r.delta.Reset(0)
+	}
+	if got := len(r.delta.table); got > minTable {
+		t.Errorf("the table of ten keys has %d entries", got)
+	}
+}
+
 // The placement follows the keys of the delta and no others.
 func TestPlacementOfDelta(t *testing.T) {
 	r := selects(t, "count(*) AS n")
