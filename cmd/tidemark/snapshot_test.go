@@ -374,7 +374,7 @@ func TestSnapshotRestoreOfWhatIsMissing(t *testing.T) {
 		{"0", "there is no snapshot 0 of partition 1 any more, only 2, 3, 4", "damaged"},
 		{"9", "there is no snapshot 9 of partition 1, only 2, 3, 4", "damaged"},
 		{"3", object + ") does not have the bytes that were published", "there is no snapshot"},
-		{"4", "its manifest (object g/ID/1/m/00000000000000000004) does not have the sum that is written in it", "there is no snapshot"},
+		{"4", "its manifest (object g/ID/1/m/00000000000000000004) ", "there is no snapshot"}, // has another sum, or is none
 	} {
 		var done any
 		status, stderr := s.run(&done, "restore", "--partition", "1", "--seq", c.seq, "--into", filepath.Join(t.TempDir(), "state"))
