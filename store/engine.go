@@ -31,6 +31,10 @@ const (
 	// writeBufferShare is the part of the memory budget for the write buffers
 	// of all partitions, as a divisor.
 	writeBufferShare = 8
+	// cacheSlack is the part of the memory budget, as a divisor, that the cache's
+	// capacity leaves: each of its shards makes room before it takes a block, not
+	// behind it, and so is over by one.
+	cacheSlack = 64
 	// minPartitions is the least number of partitions that the share is
 	// divided by.
 	minPartitions = 4
@@ -47,7 +51,7 @@ type shared struct {
 func newShared(fs vfs.FS, memory int64, compactions int) *shared {
 	return &shared{
 		fs:        fs,
-		cache:     pebble.NewCache(memory),
+		cache:     pebble.NewCache(memory - memory/cacheSlack),
 		fileCache: pebble.NewFileCache(min(fileCacheShards, runtime.GOMAXPROCS(0)), openFiles),
 		limiter:   newLimiter(compactions),
 	}
