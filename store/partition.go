@@ -147,8 +147,9 @@ func (p *Partition) CatchUp(on bool) { p.catchingUp.Store(on) }
 // where it is held, where all tables are compacted, and while the partition catches up.
 // The goroutine that applies calls it before each apply.
 func (p *Partition) gatherTables() {
-	if p.catchingUp.Load() || p.seat.isHeld() || p.tables() == 0 {
-		p.seat.hold(p.fewTables())
+	tables := p.tables()
+	if p.catchingUp.Load() || p.seat.isHeld() || tables == 0 {
+		p.seat.hold(p.few(tables))
 	}
 }
 
@@ -156,11 +157,12 @@ func (p *Partition) gatherTables() {
 // state was closed, or one is not ripe: a partition that changes hands is live before
 // it is tidied.
 func (p *Partition) rest() {
-	p.seat.hold(p.fewTables() && (p.tables() > 1 || !p.ripe()))
+	tables := p.tables()
+	p.seat.hold(p.few(tables) && (tables > 1 || !p.ripe()))
 }
 
-// fewTables says whether more may gather.
-func (p *Partition) fewTables() bool { return p.tables() < p.opts.L0StopWritesThreshold/2 }
+// few says whether more than so many tables may gather.
+func (p *Partition) few(tables int) bool { return tables < p.opts.L0StopWritesThreshold/2 }
 
 // ripe says whether the tables that lie above the others are worth a compaction,
 // which writes most of what lies beneath anew. One is not that comes to less than

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -328,29 +327,14 @@ func TestRipeTablesAreCompacted(t *testing.T) {
 	})
 }
 
-// heldFS holds up the first table that is made once it is armed.
-type heldFS struct {
-	vfs.FS
-	armed       atomic.Bool
-	begun, goOn chan struct{}
-}
-
-func (h *heldFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if strings.HasSuffix(name, ".sst") && h.armed.CompareAndSwap(true, false) {
-		close(h.begun)
-		<-h.goOn
-	}
-	return h.FS.Create(name, category)
-}
-
 // What a catch-up has left is compacted to the end though nothing comes any more: a
 // flush that finds a compaction under way, and none of its tables left above, does
 // not keep the next from beginning.
 func TestIdleStatesAreCompactedToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		held := &heldFS{FS: vfs.NewMem(), begun: make(chan struct{}), goOn: make(chan struct{})}
+		table := newHeldTable()
 		var watched atomic.Bool
-		o := options(t).WithFS(held).WithTune(func(o *pebble.Options) {
+		o := options(t).WithFS(table.over(vfs.NewMem())).WithTune(func(o *pebble.Options) {
 			o.MemTableSize, o.LBaseMaxBytes = 64<<10, 64<<10
 			for i := range o.TargetFileSizes {
 				o.TargetFileSizes[i] = 16 << 10
@@ -358,7 +342,7 @@ func TestIdleStatesAreCompactedToTheEnd(t *testing.T) {
 			ended := o.EventListener.CompactionEnd
 			o.EventListener.CompactionEnd = func(info pebble.CompactionInfo) {
 				if watched.Load() && len(info.Input) > 0 && info.Input[0].Level == 0 {
-					held.armed.Store(true) // for one of those beneath
+					table.armed.Store(true) // for one of those beneath
 				}
 				ended(info)
 			}
@@ -380,10 +364,10 @@ func TestIdleStatesAreCompactedToTheEnd(t *testing.T) {
 		watched.Store(true)
 		p.CatchUp(false)
 		flush()
-		<-held.begun
+		<-table.begun
 		watched.Store(false)
 		flush()
-		close(held.goOn)
+		close(table.goOn)
 		<-time.After(time.Minute)
 		for i, level := range p.DB().Metrics().Levels[:6] {
 			if level.Score >= 1 {
