@@ -124,6 +124,9 @@ func (t *task) apply(ctx context.Context, store Store) error {
 			t.p.observer.Applied(int(delta.Counts.Consumed()), time.Since(began).Seconds())
 		}
 		t.totals.thaw(next)
+		if !t.catchingUp() {
+			t.totals.letGo()
+		}
 		if next.Position >= end {
 			return nil // what came meanwhile is for the next apply
 		}

@@ -103,11 +103,11 @@ func (d *Delta) nextTable() int {
 	return n
 }
 
-// successor is an empty delta with a table for what came before, since one that
-// grows holds up readers; its rows get memory as they come.
-func (d *Delta) successor() *Delta {
+// successor is an empty delta with a table of so many entries, nextTable's, since
+// one that grows holds up readers; its rows get memory as they come.
+func (d *Delta) successor(table int) *Delta {
 	next := d.program.NewDelta(d.partition, d.partitions)
-	next.table = make([]uint64, d.nextTable())
+	next.table = make([]uint64, table)
 	return next
 }
 

@@ -160,7 +160,7 @@ func TestDeltaTableShrinks(t *testing.T) {
 	large := len(r.delta.table)
 	r.delta.Reset(0)
 	r.delta.Reset(0)
-	if next := r.delta.successor(); len(r.delta.table) != large || len(next.table) != large {
+	if next := r.delta.successor(r.delta.nextTable()); len(r.delta.table) != large || len(next.table) != large {
 		t.Errorf("without anything the table went from %d entries to %d, and %d for the next", large, len(r.delta.table), len(next.table))
 	}
 	for range 10 {

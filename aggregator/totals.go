@@ -25,7 +25,6 @@ type totals struct {
 	active   *Delta       // [First, Next): being folded
 	frozen   *Delta       // being applied, nil where none is
 	spare    *Delta       // the next active, once it is emptied
-	live     bool         // the log's end was reached: applies are rare
 	changed  chan struct{}
 
 	reach    reach
@@ -56,7 +55,7 @@ func (t *totals) open(s Store, epoch int64) {
 	t.progress.Epoch = max(t.progress.Epoch, epoch)
 	t.closed = make(chan struct{})
 	t.frozen, t.rankings = nil, nil
-	t.stopped, t.live = false, false
+	t.stopped = false
 	t.active = t.program.NewDelta(id.Partition, id.Partitions)
 	t.spare = t.program.NewDelta(id.Partition, id.Partitions)
 	t.active.Reset(t.progress.Position)
@@ -101,27 +100,38 @@ func (t *totals) position() int64 {
 	return t.active.Next
 }
 
-// caughtUp notes that the log's end is reached, and tells the store. The memory
-// of deltas that hold nothing is let go of, here and after each apply from now on.
+// caughtUp tells the store that the log's end is reached.
 func (t *totals) caughtUp() {
-	t.mu.Lock()
+	t.letGo()
+	t.mu.RLock()
 	store := t.store
-	t.live = true
-	if t.spare != nil {
-		t.letGo(t.spare.successor())
-	}
-	t.mu.Unlock()
+	t.mu.RUnlock()
 	if store != nil {
 		store.CatchUp(false)
 	}
 }
 
-// letGo drops the memory of the spare delta, in whose place is next, and of the
-// active one where it is empty. The caller holds mu.
-func (t *totals) letGo(next *Delta) {
-	t.spare = next
-	if d := t.active; d != nil && d.First == d.Next && len(t.rankings) == 0 { // rankings go by what it has noted
-		t.active = t.emptied(d.successor(), d.Next)
+// letGo drops the memory of deltas that hold nothing: once the log's end is reached
+// applies are rare. While one is under way no delta is spare, so it comes behind
+// that, too.
+func (t *totals) letGo() {
+	t.mu.RLock()
+	spare, table := t.spare, 0
+	if spare != nil {
+		table = spare.nextTable()
+	}
+	t.mu.RUnlock()
+	if spare == nil {
+		return
+	}
+	next := spare.successor(table) // before readers are held up
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.spare == spare {
+		t.spare = next
+	}
+	if d := t.active; d.First == d.Next && len(t.rankings) == 0 { // rankings go by what it has noted
+		t.active = t.emptied(d.successor(d.nextTable()), d.Next)
 	}
 }
 
@@ -269,25 +279,11 @@ func (t *totals) setAside() (frozen *Delta, next Progress, behind []*ranking) {
 	return t.frozen, t.progress.after(t.frozen), behind
 }
 
-// thaw drops the frozen delta: the store holds it now. The goroutine that applies
-// calls it.
+// thaw drops the frozen delta: the store holds it now.
 func (t *totals) thaw(applied Progress) {
-	t.mu.RLock()
-	frozen, live := t.frozen, t.live
-	t.mu.RUnlock()
-	next := frozen
-	if live {
-		next = frozen.successor() // before readers are held up
-	}
 	t.carry(func() {
 		t.progress = applied
-		t.spare, t.frozen = next, nil
-		switch {
-		case live:
-			t.letGo(next)
-		case t.live: // by now
-			t.letGo(frozen.successor())
-		}
+		t.spare, t.frozen = t.frozen, nil
 		t.room.Broadcast()
 	})
 }
@@ -306,7 +302,7 @@ func (t *totals) moved(applied Progress) {
 // read. The caller holds mu.
 func (t *totals) emptied(d *Delta, first int64) *Delta {
 	if d.pinned() {
-		d = d.successor()
+		d = d.successor(d.nextTable())
 	}
 	d.Reset(first)
 	if len(t.rankings) == 0 {
