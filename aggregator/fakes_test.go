@@ -244,11 +244,11 @@ func (s *memState) rows(p *Program) map[string][]byte {
 		for _, e := range a.totals {
 			old := rows[string(e.Key)]
 			if old == nil || a.replace {
-				rows[string(e.Key)] = e.Total
+				rows[string(e.Key)] = e.Parts
 				continue
 			}
 			sum.Reset()
-			for _, part := range [][]byte{old, e.Total} {
+			for _, part := range [][]byte{old, e.Parts} {
 				if err := sum.Merge(part); err != nil {
 					panic(err)
 				}

@@ -327,7 +327,7 @@ func (p *Processor) Get(ctx context.Context, partition int32, key []byte) (Readi
 	}
 	var r Reading
 	r.State, r.Reason, r.Answers = t.standing()
-	r.Total, r.Position, err = t.totals.get(key)
+	r.Parts, r.Position, err = t.totals.get(key)
 	if errors.Is(err, ErrClosing) {
 		r.Answers, err = false, nil
 	}

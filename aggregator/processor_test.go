@@ -67,7 +67,7 @@ func TestReadsDuringApplies(t *testing.T) {
 			t.Fatal(err)
 		}
 		var count, revenue int64
-		if row := render(t, r.program, []byte("1"), got.Total); row != "" {
+		if row := render(t, r.program, []byte("1"), got.Parts); row != "" {
 			if _, err := fmt.Sscanf(row, `{"userId":1,"sales":%d,"revenue":%d}`, &count, &revenue); err != nil {
 				t.Fatalf("%s: %v", row, err)
 			}
@@ -85,7 +85,7 @@ func TestReadsDuringApplies(t *testing.T) {
 		}
 		if page.Position > 0 {
 			want := fmt.Sprintf(`{"userId":1,"sales":%d,"revenue":%d}`, page.Position, page.Position)
-			if len(page.Entries) != 1 || render(t, r.program, []byte("1"), page.Entries[0].Total) != want {
+			if len(page.Entries) != 1 || render(t, r.program, []byte("1"), page.Entries[0].Parts) != want {
 				t.Fatalf("scan at %d: %v", page.Position, page.Entries)
 			}
 		}
@@ -109,7 +109,7 @@ func TestScanMergesStoreAndDeltas(t *testing.T) {
 		}
 		for _, e := range page.Entries {
 			keys = append(keys, string(e.Key))
-			if row := render(t, r.program, e.Key, e.Total); row != fmt.Sprintf(`{"userId":%s,"sales":3,"revenue":3}`, e.Key) {
+			if row := render(t, r.program, e.Key, e.Parts); row != fmt.Sprintf(`{"userId":%s,"sales":3,"revenue":3}`, e.Key) {
 				t.Errorf("row %s", row)
 			}
 			from = append(e.Key, 0)
@@ -296,7 +296,7 @@ func TestQ08ScansHoldUpNoFolding(t *testing.T) {
 		for _, e := range page.Entries {
 			var n, revenue int64
 			var user int
-			if _, err := fmt.Sscanf(render(t, r.program, e.Key, e.Total), `{"userId":%d,"sales":%d,"revenue":%d}`, &user, &n, &revenue); err != nil {
+			if _, err := fmt.Sscanf(render(t, r.program, e.Key, e.Parts), `{"userId":%d,"sales":%d,"revenue":%d}`, &user, &n, &revenue); err != nil {
 				t.Fatal(err)
 			}
 			sales += n

@@ -159,16 +159,16 @@ func (r *rig) row(partition int32, key string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return render(r.t, r.program, []byte(key), got.Total)
+	return render(r.t, r.program, []byte(key), got.Parts)
 }
 
-func render(t testing.TB, p *Program, key, total []byte) string {
+func render(t testing.TB, p *Program, key, parts []byte) string {
 	t.Helper()
-	if total == nil {
+	if len(parts) == 0 {
 		return ""
 	}
 	sum := p.NewTotal()
-	if err := sum.Merge(total); err != nil {
+	if err := sum.MergeParts(parts); err != nil {
 		t.Fatal(err)
 	}
 	return string(sum.AppendRow(nil, key, false))

@@ -66,15 +66,16 @@ type Restore struct {
 
 // Reading is one partition's answer about one key.
 type Reading struct {
-	Total    []byte // encoded; nil where the partition has none
-	Position int64  // the next offset that Total does not hold
+	Parts    []byte // for Total.MergeParts; empty where the partition has nothing of the key
+	Position int64  // the next offset that Parts do not hold
 	Answers  bool   // as in PartitionStatus
 	State    State
 	Reason   string
 }
 
-// Entry is a key with its encoded total.
-type Entry struct{ Key, Total []byte }
+// Entry is a key with its total, in parts for Total.MergeParts: they are added where
+// the total is wanted, and not on the way as well.
+type Entry struct{ Key, Parts []byte }
 
 // Page is a stretch of one partition's keys.
 type Page struct {

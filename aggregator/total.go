@@ -34,21 +34,35 @@ func (t *Total) Reset() {
 // program wrote, or a newer one did; it names both versions. After an error t
 // holds a part of them and must be Reset.
 func (t *Total) Merge(encoded []byte) error {
-	rest, err := t.mergeHead(encoded)
-	for i := 0; err == nil && i < len(t.program.columns); i++ {
+	rest, err := t.mergeNext(encoded)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("read an encoded total: %w", errLong)
+	}
+	return err
+}
+
+// MergeParts adds the encoded totals that stand one behind another in parts: what
+// the store holds of a key, and what waits to be applied. Errors are as with Merge.
+func (t *Total) MergeParts(parts []byte) (err error) {
+	for err == nil && len(parts) > 0 {
+		parts, err = t.mergeNext(parts)
+	}
+	return err
+}
+
+// mergeNext adds the encoded total at the front, and returns what follows it.
+func (t *Total) mergeNext(encoded []byte) (rest []byte, err error) {
+	if rest, err = t.mergeHead(encoded); err != nil {
+		return nil, fmt.Errorf("read an encoded total: %w", err)
+	}
+	for i := range t.program.columns {
 		c := &t.program.columns[i]
 		if rest, err = c.acc.read(rest, &t.operand); err != nil {
-			return fmt.Errorf("read the encoded %s of a total: %w", c.name, err)
+			return nil, fmt.Errorf("read the encoded %s of a total: %w", c.name, err)
 		}
 		c.acc.fold(&t.memory, t.row[c.word:c.word+c.words], &t.operand)
 	}
-	if err == nil && len(rest) > 0 {
-		err = errLong
-	}
-	if err != nil {
-		return fmt.Errorf("read an encoded total: %w", err)
-	}
-	return nil
+	return rest, nil
 }
 
 // only makes t what Value of a result column needs of an encoded total. Errors

@@ -345,25 +345,26 @@ func (t *totals) look(take func(frozen, active *Delta)) (s sight, ok bool) {
 
 func (t *totals) done() { t.readers.Done() }
 
-// get reads one key: its encoded total, nil where there is none, and the
-// position that the total holds everything before.
-func (t *totals) get(key []byte) (total []byte, position int64, err error) {
+// get reads one key: the parts of its total, empty where there is none, and the
+// position that they hold everything before.
+func (t *totals) get(key []byte) (parts []byte, position int64, err error) {
 	for {
-		total, position, ok, err := t.tryGet(key)
+		parts, position, ok, err := t.tryGet(key)
 		if ok || err != nil {
-			return total, position, err
+			return parts, position, err
 		}
 	}
 }
 
 // tryGet is one try of get; ok is false where an apply came between.
-func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err error) {
-	var pending [2][]byte // of frozen and active
+func (t *totals) tryGet(key []byte) (parts []byte, position int64, ok bool, err error) {
+	freezing := 0 // of the parts
 	s, open := t.look(func(frozen, active *Delta) {
 		if frozen != nil {
-			pending[0], _ = frozen.Get(nil, key)
+			parts, _ = frozen.Get(nil, key)
+			freezing = len(parts)
 		}
-		pending[1], _ = active.Get(nil, key)
+		parts, _ = active.Get(parts, key)
 	})
 	if !open {
 		return nil, 0, false, ErrClosing
@@ -375,14 +376,10 @@ func (t *totals) tryGet(key []byte) (total []byte, position int64, ok bool, err 
 	}
 	defer v.Close()
 	if applied {
-		pending[0] = nil
+		parts = parts[freezing:]
 	}
-	stored, _, err := v.Get(nil, key)
-	if err != nil {
-		return nil, 0, false, err
-	}
-	total, err = t.merge(stored, pending[0], pending[1])
-	return total, s.position, true, err
+	parts, _, err = v.Get(parts, key)
+	return parts, s.position, true, err
 }
 
 // view opens a view of the store for s, and says whether it holds the frozen
@@ -448,21 +445,20 @@ func (t *totals) tryScan(from, prefix []byte, limit int) (entries []Entry, posit
 	if applied {
 		pending[0] = nil
 	}
-	sum := t.total.Get().(*Total)
-	defer t.total.Put(sum)
-	g := gathering{sum: sum, limit: limit, pending: pending, entries: make([]Entry, 0, min(limit, pageRoom))}
+	g := gathering{limit: limit, pending: pending, entries: make([]Entry, 0, min(limit, pageRoom))}
 	for key, total := range v.Scan(from) {
 		if !bytes.HasPrefix(key, prefix) {
 			break
 		}
-		if err = g.add(key, total); err != nil || len(g.entries) == limit {
+		if g.add(key, total); len(g.entries) == limit {
 			break
 		}
 	}
-	if err = errors.Join(err, v.Err()); err == nil {
-		err = g.add(nil, nil)
+	if err = v.Err(); err != nil {
+		return nil, 0, false, err
 	}
-	return g.entries, s.position, err == nil, err
+	g.add(nil, nil)
+	return g.entries, s.position, true, nil
 }
 
 // pageRoom is how many entries a page has room for at first.
@@ -470,7 +466,6 @@ const pageRoom = 256
 
 // gathering merges the store's keys with those that wait, in key order.
 type gathering struct {
-	sum     *Total
 	limit   int
 	pending [2][]Entry // of the frozen and the active delta, that are not in yet
 	entries []Entry
@@ -479,7 +474,7 @@ type gathering struct {
 
 // add adds the keys that wait up to the store's next key, and that; nil is behind
 // them all. It adds none above the limit.
-func (g *gathering) add(key, total []byte) error {
+func (g *gathering) add(key, total []byte) {
 	for len(g.entries) < g.limit {
 		least := key
 		for _, p := range g.pending {
@@ -488,32 +483,26 @@ func (g *gathering) add(key, total []byte) error {
 			}
 		}
 		if least == nil {
-			return nil
+			return
 		}
-		var parts [3][]byte
+		e := Entry{Key: g.copy(least)}
+		n := len(g.arena)
 		stored := key != nil && bytes.Equal(key, least)
 		if stored {
-			parts[0] = total
+			g.arena = append(g.arena, total...)
 		}
 		for i, p := range g.pending {
 			if len(p) > 0 && bytes.Equal(p[0].Key, least) {
-				parts[i+1] = p[0].Total
+				g.arena = append(g.arena, p[0].Parts...)
 				g.pending[i] = p[1:]
 			}
 		}
-		e := Entry{Key: g.copy(least)}
-		var err error
-		n := len(g.arena)
-		if g.arena, err = g.sum.AppendSum(g.arena, parts[:]...); err != nil {
-			return err
-		}
-		e.Total = g.arena[n:len(g.arena):len(g.arena)]
+		e.Parts = g.arena[n:len(g.arena):len(g.arena)]
 		g.entries = append(g.entries, e)
 		if stored {
-			break
+			return
 		}
 	}
-	return nil
 }
 
 // arena is room for the bytes of many entries: what they have stays where it is

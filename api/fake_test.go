@@ -60,7 +60,7 @@ func (r *fakeReader) setHook(h *hook, f hook) {
 
 type fakePartition struct {
 	status  aggregator.PartitionStatus
-	totals  map[string][]byte
+	totals  map[string][]byte // a part for each fold
 	decoder *aggregator.Decoder
 	changed chan struct{}
 }
@@ -104,18 +104,8 @@ func (r *fakeReader) fold(partition int32, events ...string) {
 	p.status.Counts.Add(delta.Counts)
 	p.status.Session.Add(delta.Counts)
 	p.status.Placement &= delta.Placement
-	total := r.program.NewTotal()
 	for key, encoded := range delta.Sorted(nil) {
-		total.Reset()
-		for _, part := range [][]byte{p.totals[string(key)], encoded} {
-			if len(part) == 0 {
-				continue
-			}
-			if err := total.Merge(part); err != nil {
-				r.t.Fatal(err)
-			}
-		}
-		p.totals[string(key)] = total.Append(nil)
+		p.totals[string(key)] = append(p.totals[string(key)], encoded...)
 	}
 	p.notify()
 }
@@ -192,7 +182,7 @@ func (r *fakeReader) Get(ctx context.Context, partition int32, key []byte) (aggr
 	}
 	st := p.status
 	return aggregator.Reading{
-		Total: bytes.Clone(p.totals[string(key)]), Position: st.Position, Answers: st.Answers, State: st.State, Reason: st.Reason,
+		Parts: bytes.Clone(p.totals[string(key)]), Position: st.Position, Answers: st.Answers, State: st.State, Reason: st.Reason,
 	}, nil
 }
 
@@ -222,7 +212,7 @@ func (r *fakeReader) Scan(ctx context.Context, partition int32, from, prefix []b
 			page.More = true
 			break
 		}
-		page.Entries = append(page.Entries, aggregator.Entry{Key: []byte(key), Total: bytes.Clone(p.totals[key])})
+		page.Entries = append(page.Entries, aggregator.Entry{Key: []byte(key), Parts: bytes.Clone(p.totals[key])})
 	}
 	return page, nil
 }
@@ -232,7 +222,7 @@ func (r *fakeReader) First(ctx context.Context, partition int32, o aggregator.Or
 	first, total := aggregator.NewLeaders[aggregator.Entry](o, limit), r.program.NewTotal()
 	for _, e := range page.Entries {
 		total.Reset()
-		if err := total.Merge(e.Total); err != nil {
+		if err := total.MergeParts(e.Parts); err != nil {
 			r.t.Fatal(err)
 		}
 		first.Offer(total.Value(o.Column, e.Key), e.Key, e)

@@ -81,8 +81,9 @@ func (k *knowledge) learn(standings []standing) {
 
 // holders decides which partitions of a topic may hold a key.
 type holders struct {
-	partitions int32    // of the topic
-	known      []placed // by partition; the zero placed, or none: it may hold any key
+	partitions int32                // of the topic
+	known      []placed             // by partition; the zero placed, or none: it may hold any key
+	any        aggregator.Placement // partitioners that some partition goes by
 }
 
 // newHolders takes standings at their word where that is good, and goes by
@@ -97,15 +98,18 @@ func newHolders(k *knowledge, standings []standing, partitions int32) *holders {
 			h.known[st.Partition] = st.placed()
 		}
 	}
+	for _, p := range h.known {
+		h.any |= p.placement
+	}
 	return h
 }
 
-// places is where each partitioner places a key.
+// places is where each partitioner that some partition goes by places a key.
 type places [aggregator.NumPartitioners]int32
 
 func (h *holders) places(key []byte) (at places) {
-	if h.partitions > 0 {
-		for b := range aggregator.NumPartitioners {
+	for b := range aggregator.NumPartitioners {
+		if h.any&(1<<b) != 0 {
 			at[b] = b.Partition(key, h.partitions)
 		}
 	}

@@ -85,7 +85,40 @@ func (s *Server) answerPeer(w http.ResponseWriter, r *http.Request, limit time.D
 	if err != nil && s.drain.hasBegun() {
 		return a, errDraining()
 	}
+	if err == nil {
+		err = s.settle(&a)
+	}
 	return a, err
+}
+
+// settle adds up the parts of each total: members tell each other one encoded total
+// of a key, which those of every version read.
+func (s *Server) settle(a *answer) error {
+	total := s.scratch()
+	defer s.totals.Put(total)
+	sum := func(parts *[]byte) error {
+		total.Reset()
+		if err := total.MergeParts(*parts); err != nil {
+			return fmt.Errorf("add up a total for another member: %w", err)
+		}
+		*parts = total.Append(nil)
+		return nil
+	}
+	for _, readings := range a.Readings {
+		for i := range readings {
+			if parts := &readings[i].Parts; len(*parts) > 0 {
+				if err := sum(parts); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for i := range a.Items {
+		if err := sum(&a.Items[i].Parts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // decodeAsked reads a question, of a member that folds by the same definition.

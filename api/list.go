@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 )
 
@@ -28,10 +27,7 @@ func (s *Server) serveList(w http.ResponseWriter, r *http.Request) error {
 	if blocked := g.blocked(nil); len(blocked) > 0 && !opts.partial {
 		return blockedAnswer(blocked)
 	}
-	items, more, err := mergeItems(s.program, g.answers, q.Limit)
-	if err != nil {
-		return fmt.Errorf("merge a page: %w", err)
-	}
+	items, more := mergeItems(g.answers, q.Limit)
 	cursor := ""
 	if more && len(items) > 0 {
 		cursor = encodeCursor(items[len(items)-1].Key)

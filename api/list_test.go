@@ -338,7 +338,7 @@ func TestTopRowsHoldNoPages(t *testing.T) {
 	if !reflect.DeepEqual(kept, of) || len(of.Marks) != 6 {
 		t.Fatalf("kept is %+v of %+v", kept, of)
 	}
-	if &kept.Key[0] == &of.Key[0] || &kept.Total[0] == &of.Total[0] || &kept.Marks[0] == &of.Marks[0] {
+	if &kept.Key[0] == &of.Key[0] || &kept.Parts[0] == &of.Parts[0] || &kept.Marks[0] == &of.Marks[0] {
 		t.Error("a row that is kept shares memory with its page")
 	}
 }

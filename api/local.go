@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -88,7 +87,7 @@ func (l *local) Read(ctx context.Context, of []int32, q readQuestion) (answer, e
 				return answer{}, fmt.Errorf("read a key from partition %d: %w", p, err)
 			}
 			readings = append(readings, reading{
-				Partition: p, Position: r.Position, Total: r.Total,
+				Partition: p, Position: r.Position, Parts: r.Parts,
 				Answers: r.Answers, State: r.State, Reason: r.Reason,
 			})
 		}
@@ -188,12 +187,8 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 		s.take(&page)
 		return nil
 	}
-	total, size := l.program.NewTotal(), 0
-	var (
-		parts  [][]byte
-		merged []byte
-		marks  []mark // of all items
-	)
+	size := 0
+	var marks []mark // of all items
 	for len(a.Items) < q.Limit && size < maxPageBytes {
 		head, err := fill(streams, read)
 		if errors.Is(err, errGone) {
@@ -207,27 +202,24 @@ func (l *local) Scan(ctx context.Context, of []int32, q scanQuestion) (answer, e
 		if head == nil {
 			break
 		}
-		it := item{Key: head.Key}
+		if a.Items == nil {
+			n := min(waiting(streams), q.Limit)
+			a.Items, marks = make([]item, 0, n), make([]mark, 0, n)
+		}
+		it, prefix := item{Key: head.entries[0].Key}, head.prefix
 		at := h.places(it.Key)
-		parts = parts[:0]
 		first := len(marks)
 		for _, s := range streams {
-			has := s.has(it.Key)
+			has := s.has(it.Key, prefix)
 			if has {
-				parts = append(parts, s.pop())
+				it.add(s.pop())
 			}
 			if has || h.may(s.partition, &at) {
 				marks = append(marks, mark{s.partition, s.position})
 			}
 		}
 		it.Marks = marks[first:len(marks):len(marks)]
-		if it.Total = parts[0]; len(parts) > 1 {
-			if merged, err = total.AppendSum(merged[:0], parts...); err != nil {
-				return answer{}, fmt.Errorf("merge the totals of a key: %w", err)
-			}
-			it.Total = bytes.Clone(merged)
-		}
-		size += len(it.Key) + len(it.Total)
+		size += len(it.Key) + len(it.Parts)
 		a.Items = append(a.Items, it)
 	}
 	for _, s := range streams {

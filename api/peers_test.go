@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -202,6 +203,42 @@ func TestBadInternalQuestions(t *testing.T) {
 		}
 		m.do("POST", route, `{}`).problem(t, 400, typeBadRequest)
 		m.get(route).problem(t, 405, typeMethodNotAllowed)
+	}
+}
+
+// Members tell each other one encoded total of a key, whatever parts it is kept in.
+func TestMembersAreToldOneTotal(t *testing.T) {
+	m := one(t, salesQuery, 2, Options{})
+	m.reader.fold(0, sale(`"u"`, "1"))
+	m.reader.fold(0, sale(`"u"`, "2.5"))
+	m.reader.fold(1, sale(`"u"`, "4"))
+	parts := func(question string) (all [][]byte) {
+		var a answer
+		got := m.do("POST", question, `{"of":[0,1],"question":{"keys":["dQ=="],"limit":10}}`, definitionHeader, m.server.fingerprint)
+		if err := json.Unmarshal([]byte(got.body), &a); got.code != 200 || err != nil {
+			t.Fatalf("got %d: %s: %v", got.code, got.body, err)
+		}
+		for _, readings := range a.Readings {
+			for _, r := range readings {
+				all = append(all, r.Parts)
+			}
+		}
+		for _, it := range a.Items {
+			all = append(all, it.Parts)
+		}
+		return all
+	}
+	for question, totals := range map[string]int{internalRead: 2, internalScan: 1} {
+		sum, got := m.server.program.NewTotal(), parts(question)
+		for _, total := range got {
+			if err := sum.Merge(total); err != nil {
+				t.Errorf("%s tells %x: %v", question, total, err)
+			}
+		}
+		want := `"totalRevenue":7.5`
+		if row := string(sum.AppendRow(nil, []byte("u"), false)); len(got) != totals || !strings.Contains(row, want) {
+			t.Errorf("%s tells %d totals of %s, want %d of %s", question, len(got), row, totals, want)
+		}
 	}
 }
 

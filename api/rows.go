@@ -44,19 +44,19 @@ func (s *Server) row(g *gathered, index int, key []byte, partial bool, sum *aggr
 			r = &reading{Partition: p, Position: st.Position, Answers: st.Answers, State: st.State, Reason: st.Reason}
 		}
 		if !r.Answers {
-			if !ok || len(r.Total) > 0 || g.holders.may(p, &at) {
+			if !ok || len(r.Parts) > 0 || g.holders.may(p, &at) {
 				out.blocked = append(out.blocked, notLoaded(p, r.State, r.Reason))
 			}
 			if !partial {
 				continue
 			}
 		}
-		if len(r.Total) > 0 {
+		if len(r.Parts) > 0 {
 			if out.total == nil {
 				sum.Reset()
 				out.total = sum
 			}
-			if err := out.total.Merge(r.Total); err != nil {
+			if err := out.total.MergeParts(r.Parts); err != nil {
 				return out, fmt.Errorf("merge the total of a key from partition %d: %w", p, err)
 			}
 		}
@@ -220,7 +220,7 @@ func (s *Server) respondRows(w http.ResponseWriter, g *gathered, items []item, o
 			body = append(body, ',')
 		}
 		total.Reset()
-		if err := total.Merge(items[i].Total); err != nil {
+		if err := total.MergeParts(items[i].Parts); err != nil {
 			return fmt.Errorf("read the total of a key: %w", err)
 		}
 		body = s.appendRow(body, items[i].Key, total, items[i].Marks, complete, opts.quoted)

@@ -101,7 +101,7 @@ type standing struct {
 type reading struct {
 	Partition int32            `json:"partition"`
 	Position  int64            `json:"position"`
-	Total     []byte           `json:"total,omitempty"` // encoded; nil for none
+	Parts     []byte           `json:"total,omitempty"` // for Total.MergeParts; another member's are one: see settle
 	Answers   bool             `json:"answers"`
 	State     aggregator.State `json:"state"`
 	Reason    string           `json:"reason,omitempty"`
@@ -110,6 +110,6 @@ type reading struct {
 // item is one key of a listing, merged over a member's partitions.
 type item struct {
 	Key   []byte `json:"key"`
-	Total []byte `json:"total"`
+	Parts []byte `json:"total"` // for Total.MergeParts; another member's are one: see settle
 	Marks []mark `json:"marks"` // of the partitions that may hold the key, by number
 }

@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"tidemark/aggregator"
 )
@@ -17,6 +19,7 @@ type stream struct {
 	share     int    // the first chunk
 	chunk     int    // the next
 	entries   []aggregator.Entry
+	prefix    uint64 // of the first entry's key
 
 	read     bool  // a chunk has been read: what follows is as of the last
 	first    int64 // the position of the first chunk
@@ -42,7 +45,7 @@ func chunkSize(limit, n int) int {
 func (s *stream) take(page *aggregator.Page) {
 	s.entries, s.more = page.Entries, page.More
 	if n := len(s.entries); n > 0 {
-		s.from = after(s.entries[n-1].Key)
+		s.from, s.prefix = after(s.entries[n-1].Key), prefixOf(s.entries[0].Key)
 	} else {
 		s.more = false
 	}
@@ -52,20 +55,42 @@ func (s *stream) take(page *aggregator.Page) {
 	s.read, s.position, s.answers, s.state, s.reason = true, page.Position, page.Answers, page.State, page.Reason
 }
 
-func (s *stream) has(key []byte) bool {
-	return len(s.entries) > 0 && bytes.Equal(s.entries[0].Key, key)
+// has says whether the first entry is the key's, of which prefix is the prefix.
+func (s *stream) has(key []byte, prefix uint64) bool {
+	return len(s.entries) > 0 && s.prefix == prefix && bytes.Equal(s.entries[0].Key, key)
 }
 
-// pop takes the first entry and returns its total.
+// before says whether the first entry comes before other's; both have one.
+func (s *stream) before(other *stream) bool {
+	if s.prefix != other.prefix {
+		return s.prefix < other.prefix
+	}
+	return bytes.Compare(s.entries[0].Key, other.entries[0].Key) < 0
+}
+
+// prefixOf is the first eight bytes of a key, zeros behind its end: as numbers,
+// prefixes that differ order keys.
+func prefixOf(key []byte) uint64 {
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key)
+	}
+	var first [8]byte
+	copy(first[:], key)
+	return binary.BigEndian.Uint64(first[:])
+}
+
+// pop takes the first entry and returns the parts of its total.
 func (s *stream) pop() []byte {
-	total := s.entries[0].Total
-	s.entries = s.entries[1:]
-	return total
+	parts := s.entries[0].Parts
+	if s.entries = s.entries[1:]; len(s.entries) > 0 {
+		s.prefix = prefixOf(s.entries[0].Key)
+	}
+	return parts
 }
 
-// fill reads on where a stream has run dry and returns the entry with the
-// smallest key, nil at the end of all.
-func fill(streams []*stream, read func(*stream) error) (head *aggregator.Entry, err error) {
+// fill reads on where a stream has run dry and returns the one whose first entry has
+// the smallest key, nil at the end of all.
+func fill(streams []*stream, read func(*stream) error) (head *stream, err error) {
 	for _, s := range streams {
 		if len(s.entries) == 0 && s.more {
 			if err := read(s); err != nil {
@@ -73,27 +98,32 @@ func fill(streams []*stream, read func(*stream) error) (head *aggregator.Entry, 
 				return nil, err
 			}
 		}
-		if len(s.entries) > 0 && (head == nil || bytes.Compare(s.entries[0].Key, head.Key) < 0) {
-			head = &s.entries[0]
+		if len(s.entries) > 0 && (head == nil || s.before(head)) {
+			head = s
 		}
 	}
 	return head, nil
 }
 
+// waiting is how many entries of the streams have been read and not taken.
+func waiting(streams []*stream) (n int) {
+	for _, s := range streams {
+		n += len(s.entries)
+	}
+	return n
+}
+
 // mergeItems merges the lists of several members by key, as far as all of
 // them reach, and at most limit keys. more says whether keys follow.
-func mergeItems(program *aggregator.Program, lists []answer, limit int) (items []item, more bool, err error) {
+func mergeItems(lists []answer, limit int) (items []item, more bool) {
 	if len(lists) == 1 {
 		items, more = lists[0].Items, lists[0].More
 		if len(items) > limit {
 			items, more = items[:limit], true
 		}
-		return items, more, nil
+		return items, more
 	}
-	var (
-		total = program.NewTotal()
-		next  = make([]int, len(lists))
-	)
+	next := make([]int, len(lists))
 	for len(items) < limit {
 		var head []byte
 		for i := range lists {
@@ -103,25 +133,19 @@ func mergeItems(program *aggregator.Program, lists []answer, limit int) (items [
 					head = key
 				}
 			case lists[i].More:
-				return items, true, nil // what follows is not known
+				return items, true // what follows is not known
 			}
 		}
 		if head == nil {
-			return items, false, nil
+			return items, false
 		}
 		it := item{Key: head}
-		var parts [][]byte
 		for i := range lists {
 			if next[i] < len(lists[i].Items) && bytes.Equal(lists[i].Items[next[i]].Key, head) {
 				part := &lists[i].Items[next[i]]
-				parts = append(parts, part.Total)
+				it.add(part.Parts)
 				it.Marks = append(it.Marks, part.Marks...)
 				next[i]++
-			}
-		}
-		if it.Total = parts[0]; len(parts) > 1 {
-			if it.Total, err = total.AppendSum(nil, parts...); err != nil {
-				return nil, false, err
 			}
 		}
 		items = append(items, it)
@@ -129,5 +153,15 @@ func mergeItems(program *aggregator.Program, lists []answer, limit int) (items [
 	for i := range lists {
 		more = more || lists[i].More || next[i] < len(lists[i].Items)
 	}
-	return items, more, nil
+	return items, more
+}
+
+// add adds parts to the item's. They are not written to, though another item's
+// bytes may follow them.
+func (it *item) add(parts []byte) {
+	if it.Parts == nil {
+		it.Parts = parts
+		return
+	}
+	it.Parts = append(slices.Clip(it.Parts), parts...)
 }

@@ -46,7 +46,7 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 		}
 		seen[st.Partition] = moment{mark{st.Partition, page.Position}, page.Answers}
 		for _, e := range page.Entries {
-			if err := offer(top, total, &item{Key: e.Key, Total: e.Total}, q.Column); err != nil {
+			if err := offer(top, total, &item{Key: e.Key, Parts: e.Parts}, q.Column); err != nil {
 				return answer{}, err
 			}
 		}
@@ -78,12 +78,12 @@ func (l *local) Top(ctx context.Context, of []int32, q topQuestion) (answer, err
 // is kept of it is copied: it shares its room with all the items of its page.
 func offer(top *aggregator.Leaders[item], total *aggregator.Total, it *item, column int) error {
 	total.Reset()
-	if err := total.Merge(it.Total); err != nil {
+	if err := total.MergeParts(it.Parts); err != nil {
 		return fmt.Errorf("read the total of a key: %w", err)
 	}
 	value := total.Value(column, it.Key)
 	if top.Takes(&value, it.Key) {
-		top.Offer(value, it.Key, item{bytes.Clone(it.Key), bytes.Clone(it.Total), slices.Clone(it.Marks)})
+		top.Offer(value, it.Key, item{bytes.Clone(it.Key), bytes.Clone(it.Parts), slices.Clone(it.Marks)})
 	}
 	return nil
 }
@@ -184,10 +184,7 @@ func (s *Server) walk(ctx context.Context, opts readOptions, take func([]item) e
 			return nil, blockedAnswer(blockedNow)
 		}
 		blockedBefore = append(blockedBefore, blockedNow...)
-		items, more, err := mergeItems(s.program, g.answers, q.Limit)
-		if err != nil {
-			return nil, fmt.Errorf("merge a page: %w", err)
-		}
+		items, more := mergeItems(g.answers, q.Limit)
 		if err := take(g.mark(items)); err != nil {
 			return nil, err
 		}
