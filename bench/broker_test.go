@@ -59,7 +59,7 @@ func startBroker(t *testing.T, dir, which string) *broker {
 		t.Cleanup(c.Close)
 		b.address, b.kind = c.ListenAddrs()[0], "**no real Kafka**: a broker in the harness's own process"
 	default:
-		t.Fatalf("BENCH_BROKER=%s: there are kafka and memory", which)
+		t.Fatalf("there is no broker %q", which)
 	}
 	var err error
 	if b.client, err = b.newClient(kgo.ProducerLinger(20*time.Millisecond), kgo.MaxBufferedRecords(1<<18)); err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -47,8 +48,25 @@ func (s *sizes) variables() map[string]*int {
 	}
 }
 
-// fromEnvironment is s with what the environment says in its place.
+// others are the variables that are no sizes.
+var others = []string{"BENCH_ONLY", "BENCH_BROKER", "BENCH_DIR", "BENCH_RESULTS", "BENCH_PACKAGES"}
+
+// fromEnvironment is s with what the environment says in its place. A name with the
+// same beginning that means nothing is an error: it is a mistyped one.
 func (s sizes) fromEnvironment() (sizes, error) {
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, "BENCH_") && s.variables()[name] == nil && !slices.Contains(others, name) {
+			known := append(slices.Collect(maps.Keys(s.variables())), others...)
+			slices.Sort(known)
+			return s, fmt.Errorf("%s means nothing here: there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	switch which := os.Getenv("BENCH_BROKER"); which {
+	case "", "kafka", "memory":
+	default:
+		return s, fmt.Errorf("BENCH_BROKER=%s: there are kafka and memory", which)
+	}
 	for name, at := range s.variables() {
 		text := os.Getenv(name)
 		if text == "" {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 )
@@ -59,5 +60,17 @@ func TestSizesFromTheEnvironment(t *testing.T) {
 	t.Setenv("BENCH_USERS", "-1")
 	if _, err := full.fromEnvironment(); err == nil {
 		t.Error("a negative number of users was taken")
+	}
+	t.Setenv("BENCH_USERS", "")
+	t.Setenv("BENCH_EVENT", "1234")
+	if _, err := full.fromEnvironment(); err == nil || !strings.Contains(err.Error(), "BENCH_EVENT ") || !strings.Contains(err.Error(), "BENCH_EVENTS") {
+		t.Errorf("a mistyped name gives %v", err)
+	}
+	if err := os.Unsetenv("BENCH_EVENT"); err != nil { // the test's end sets it as it was
+		t.Fatal(err)
+	}
+	t.Setenv("BENCH_BROKER", "kafak")
+	if _, err := full.fromEnvironment(); err == nil || !strings.Contains(err.Error(), "kafak") {
+		t.Errorf("a mistyped broker gives %v", err)
 	}
 }
