@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -107,6 +108,108 @@ func TestPinnedDeltaIsNotUsedAnew(t *testing.T) {
 	apply()
 	if r.totals.active != pinned {
 		t.Error("a delta is not used anew")
+	}
+}
+
+// overtaken is a store of which what is given happens once a read has looked at the
+// deltas, and before it has a view.
+type overtaken struct {
+	Store
+	by []func()
+}
+
+func (s *overtaken) View() (View, error) {
+	if len(s.by) > 0 {
+		happens := s.by[0]
+		s.by = s.by[1:]
+		happens()
+	}
+	return s.Store.View()
+}
+
+// TestReadsThatAnApplyOvertakes: a key and a page hold all before their position,
+// once, wherever an apply has come to when they get to the store.
+func TestReadsThatAnApplyOvertakes(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		freezes         bool // before the read
+		applies, thaws  bool // in the middle of it
+		another         bool // and goes on to the next apply
+		tries, position int64
+	}{
+		{"nothing is applied", false, false, false, false, 1, 5},
+		{"an apply is under way", true, false, false, false, 1, 5},
+		{"the apply has written", true, true, false, false, 1, 5},
+		{"the apply is over", true, true, true, false, 1, 5},
+		{"the next apply is over, too", true, true, true, true, 2, 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, page := range []bool{false, true} {
+				r := newDraftRig(t, 1) // user 0 has one event
+				close(r.gate)
+				store := &overtaken{Store: r.store}
+				r.totals.open(store, 1)
+				r.sell(0, 2)
+				r.sell(1, 3)
+				var frozen *Delta
+				var next Progress
+				write := func() {
+					if err := r.store.Apply(t.Context(), frozen.Sorted(nil), next); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.freezes {
+					frozen, next = r.totals.freeze()
+				}
+				r.sell(0, 4)
+				r.sell(2, 5)
+				tries := int64(0)
+				store.by = []func(){func() {
+					tries++
+					if c.applies {
+						write()
+					}
+					if c.thaws {
+						r.totals.thaw(next)
+					}
+					if c.another {
+						r.sell(0, 6)
+						frozen, next = r.totals.freeze()
+						write()
+						r.totals.thaw(next)
+					}
+				}, func() { tries++ }}
+				want := map[string]int{"0": 2 + 4, "1": 3, "2": 5} // user 0 began with nothing spent
+				if c.another {
+					want["0"] += 6
+				}
+				got, position := map[string][]byte{}, int64(0)
+				if page {
+					entries, more, at, err := r.totals.scan(nil, nil, 10)
+					if err != nil || more {
+						t.Fatal(err, more)
+					}
+					position = at
+					for _, e := range entries {
+						got[string(e.Key)] = e.Parts
+					}
+				} else {
+					parts, at, err := r.totals.get([]byte("0"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					got["0"], position, want = parts, at, map[string]int{"0": want["0"]}
+				}
+				if position != c.position || tries != c.tries || len(got) != len(want) {
+					t.Errorf("page %v: %d keys at %d after %d looks, want %d at %d after %d", page, len(got), position, tries, len(want), c.position, c.tries)
+				}
+				for key, revenue := range want {
+					if row := render(t, r.totals.program, []byte(key), got[key]); !strings.Contains(row, fmt.Sprintf(`"revenue":%d}`, revenue)) {
+						t.Errorf("page %v: %s has %s, want a revenue of %d", page, key, row, revenue)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -97,6 +97,9 @@ func (s *Server) settle(a *answer) error {
 	total := s.scratch()
 	defer s.totals.Put(total)
 	sum := func(parts *[]byte) error {
+		if len(*parts) == 0 {
+			return nil
+		}
 		total.Reset()
 		if err := total.MergeParts(*parts); err != nil {
 			return fmt.Errorf("add up a total for another member: %w", err)
@@ -106,10 +109,8 @@ func (s *Server) settle(a *answer) error {
 	}
 	for _, readings := range a.Readings {
 		for i := range readings {
-			if parts := &readings[i].Parts; len(*parts) > 0 {
-				if err := sum(parts); err != nil {
-					return err
-				}
+			if err := sum(&readings[i].Parts); err != nil {
+				return err
 			}
 		}
 	}
