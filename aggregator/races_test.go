@@ -135,17 +135,20 @@ func TestPausesEndWithAnOwnership(t *testing.T) {
 	r.start(0)
 	r.log.produce(0, sale(1, "1"))
 	r.caughtUp(0)
+	r.until(0, "published", func(s PartitionStatus) bool { return s.Snapshot != nil })
 	r.log.produce(0, "{", sale(1, "1"))
 	r.until(0, "paused", func(s PartitionStatus) bool { return s.State == Paused })
 
 	other := r.beside()
 	other.letters = &fakeLetters{}
 	r.commits.edit(func() { r.commits.out = true })
+	r.snapshots.edit(func() { r.snapshots.out = errors.New("another member's") }) // the group gives it nothing
 	other.start(0)
-	other.caughtUp(0)
+	other.until(0, "published", func(s PartitionStatus) bool { return s.Snapshot != nil && s.Snapshot.Progress.Position == 3 })
 	r.until(0, "fenced", func(s PartitionStatus) bool { return s.Snapshot == nil })
 	other.stop()
 	r.commits.edit(func() { r.commits.out = false })
+	r.snapshots.edit(func() { r.snapshots.out = nil })
 	r.until(0, "back", func(s PartitionStatus) bool { return s.Position == 3 && s.Snapshot != nil })
 	r.log.produce(0, sale(1, "1"))
 	r.caughtUp(0)

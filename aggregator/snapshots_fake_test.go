@@ -15,6 +15,7 @@ type memSnapshots struct {
 	*memLines
 	states *memStates
 	slow   chan struct{} // a restore waits for it at a quarter, where not nil
+	out    error         // what each claim of this member gets; under mu
 }
 
 // memLines are the snapshots of all members.
@@ -79,8 +80,8 @@ func (s *memSnapshots) Newest(_ context.Context, _ Topic, partition int32) (Snap
 func (s *memSnapshots) Claim(_ context.Context, _ Topic, partition int32, after int64) (Publisher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.away != nil {
-		return nil, s.away
+	if err := cmp.Or(s.away, s.out); err != nil {
+		return nil, err
 	}
 	o := &memPublisher{s: s, partition: partition, epoch: after + 1}
 	if m, ok := s.newest(partition); ok {
