@@ -18,6 +18,12 @@ func TestBounds(t *testing.T) {
 			d = d.Neg()
 		}
 		low, high := d.Bounds()
+		if _, _, _, ok := d.Parts(); !ok { // -2^127, negated
+			if !math.IsInf(low, -1) || !math.IsInf(high, 1) {
+				t.Fatalf("%v is within %g and %g", d, low, high)
+			}
+			return
+		}
 		exact, ok := new(big.Rat).SetString(d.String())
 		if !ok {
 			t.Fatal(d)
@@ -37,7 +43,10 @@ func TestBounds(t *testing.T) {
 			t.Fatalf("%v: %g and %g are far apart", d, low, high)
 		}
 	})
-	for _, d := range []Decimal{New(math.MaxInt64, math.MaxUint64, 0).Mul(FromInt64(10)), New(0, 1, maxFloatScale+1)} {
+	beyond := []Decimal{
+		New(math.MaxInt64, math.MaxUint64, 0).Mul(FromInt64(10)), New(math.MinInt64, 0, 0).Neg(), New(0, 1, maxFloatScale+1),
+	}
+	for _, d := range beyond {
 		if low, high := d.Bounds(); !math.IsInf(low, -1) || !math.IsInf(high, 1) {
 			t.Errorf("%v is within %g and %g", d, low, high)
 		}

@@ -227,6 +227,9 @@ func (d *DeadLetter) send(ctx context.Context, p *sarama.SyncProducer, limit int
 }
 
 func (d *DeadLetter) connect(ctx context.Context, p *sarama.SyncProducer, limit int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if d.dial == nil {
 		d.dial = newDialer(ctx, answerTimeout)
 	}
@@ -241,14 +244,41 @@ func (d *DeadLetter) connect(ctx context.Context, p *sarama.SyncProducer, limit 
 	conf.Producer.Return.Errors = true
 	conf.Producer.MaxMessageBytes = limit
 	conf.Producer.Retry.Max = 5
+	conf.Producer.Transaction.Retry.Max = 5 // of asking for a producer's id, 100 ms apart: nothing else ends it, and who flushes repeats it
 	stop := context.AfterFunc(ctx, d.dial.sever)
-	*p, err = sarama.NewSyncProducer(d.cfg.Brokers, conf)
+	made, err := newProducer(d.cfg.Brokers, conf)
+	if err == nil {
+		*p = made
+	}
 	if !stop() {
 		d.disconnect()
 		return ctx.Err()
 	}
 	return err
 }
+
+// producer has a client of its own: sarama leaves one that it makes behind where it
+// gets no producer's id.
+type producer struct {
+	sarama.SyncProducer
+	client sarama.Client
+}
+
+func newProducer(brokers []string, conf *sarama.Config) (*producer, error) {
+	client, err := sarama.NewClient(brokers, conf)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sarama.NewSyncProducerFromClient(client)
+	if err != nil {
+		_ = client.Close() // nothing was sent
+		return nil, err
+	}
+	return &producer{p, client}, nil
+}
+
+// Close implements sarama.SyncProducer.
+func (p *producer) Close() error { return errors.Join(p.SyncProducer.Close(), p.client.Close()) }
 
 // disconnect ends the producers; the next send makes others.
 func (d *DeadLetter) disconnect() {

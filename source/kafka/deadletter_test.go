@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -172,6 +173,33 @@ func TestTheDeadLetterTopicIsAnother(t *testing.T) {
 		if _, err := NewDeadLetter(c, name); err == nil {
 			t.Errorf("%q is taken", name)
 		}
+	}
+}
+
+// TestO03AFlushEndsWithItsContext: also where no broker gives a producer's id, and
+// where the context had ended before; nothing is lost.
+func TestO03AFlushEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := testkit.NewBroker(t, testkit.BrokerOptions{Topic: letters})
+	d := deadLetter(t, b)
+	if err := d.Send(t.Context(), badRecord(0, nil, []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	b.Break(int16(kmsg.InitProducerID), 10)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	for _, when := range []string{"meanwhile", "before"} {
+		began := time.Now()
+		if err := d.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the context ends %s: %v", when, err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the context ends %s: a flush ends after %v", when, took)
+		}
+	}
+	testkit.Eventually(t, 20*time.Second, func() bool { return d.Flush(t.Context()) == nil }, "it flushes")
+	if got := b.Read(letters, 0); len(got) != 1 {
+		t.Errorf("%d records are there, want 1", len(got))
 	}
 }
 
