@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -121,25 +122,24 @@ func (t *Total) Append(dst []byte) []byte {
 	return t.program.appendTotal(dst, &t.memory, t.row)
 }
 
-// AppendSum appends the encoding of the sum of encoded totals, of which any may be
-// empty, and nothing where all are. t is where it is summed up: it may hold
-// anything before, and does afterwards. The slice of those given is used up. Errors
-// are as with Merge.
-func (t *Total) AppendSum(dst []byte, encoded ...[]byte) ([]byte, error) {
+// Sum is the encoding of the sum of encoded totals, of which any may be empty; nil
+// where all are. t is where it is summed up: it may hold anything before, and does
+// afterwards. The slice of those given is used up. Errors are as with Merge.
+func (t *Total) Sum(encoded ...[]byte) ([]byte, error) {
 	encoded = slices.DeleteFunc(encoded, func(e []byte) bool { return len(e) == 0 })
 	switch len(encoded) {
 	case 0:
-		return dst, nil
+		return nil, nil
 	case 1:
-		return append(dst, encoded[0]...), nil
+		return bytes.Clone(encoded[0]), nil
 	}
 	t.Reset()
 	for _, e := range encoded {
 		if err := t.Merge(e); err != nil {
-			return dst, err
+			return nil, err
 		}
 	}
-	return t.Append(dst), nil
+	return t.Append(nil), nil
 }
 
 // Duplicate says whether an encoded total came from more than one document.

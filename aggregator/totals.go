@@ -403,7 +403,7 @@ func (s sight) view() (v View, applied bool, err error) {
 func (t *totals) merge(encoded ...[]byte) ([]byte, error) {
 	sum := t.total.Get().(*Total)
 	defer t.total.Put(sum)
-	return sum.AppendSum(nil, encoded...)
+	return sum.Sum(encoded...)
 }
 
 // scan reads the first limit keys that are >= from and begin with prefix.
